@@ -72,14 +72,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave benchmarks to `-m bench`, and what is of another tier; keep together what shares."""
     if "bench" not in str(config.option.markexpr):
         tier = tiers.chosen(config)
-        if unnamed := tiers.unnamed(items):
-            names = ", ".join(sorted(map(str, unnamed)))
-            raise pytest.UsageError(f"the slow tier would not read the slow tests of {names}")
         _deselect(
             config,
             items,
             lambda item: (
-                item.get_closest_marker("bench") is not None or not tiers.is_of(item, tier)
+                item.get_closest_marker("bench") is not None
+                or not (tiers.is_of(item, tier) or tiers.is_lost(item))
             ),
         )
     for item in items:
@@ -105,6 +103,8 @@ def pytest_unconfigure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Stop a real-broker test before its fixtures where there can be no broker."""
+    if tiers.is_lost(item):
+        pytest.fail("the slow tier does not read this module: it names no mark of a slow test")
     if item.get_closest_marker("kafka") is not None:
         require(missing_reason())
 

@@ -10,13 +10,13 @@ whatever it names. Benchmarks are of no tier (`make bench`).
 
 A module of `tui` or `unit` says in its text that it has slow tests: by such a mark, or by the sizes
 of its frames. The slow tier leaves the others unread, as importing them takes longer than finding
-that out. The quick tier reads all of them, and `unnamed` finds a slow test that would be lost.
+that out. The quick tier reads all of them, and there a slow test that would be lost fails.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -89,9 +89,9 @@ def is_of(item: pytest.Item, tier: str) -> bool:
     return slow == (tier == SLOW)
 
 
-def unnamed(items: Iterable[pytest.Item]) -> set[Path]:
-    """Modules with slow tests that the slow tier would not read."""
-    return {one.path for one in items if is_of(one, SLOW) and not _names_slow(one.path)}
+def is_lost(item: pytest.Item) -> bool:
+    """Whether a test is slow, and the slow tier would not read its module."""
+    return is_of(item, SLOW) and not _names_slow(item.path)
 
 
 @cache
