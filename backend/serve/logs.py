@@ -1,10 +1,12 @@
 """How a backend logs: a line an event, for people or for machines.
 
-What repeats is counted: a line is written once a minute, and then how often it came.
+What repeats is counted: a line is written once a minute, and then how often it came. A fault in
+compiled code ends the process before any line; Python then writes where each thread was.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import threading
@@ -16,6 +18,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 FORMATS: Final = ("text", "json")
+STANDARD_ERROR: Final = 2
+"""Its file descriptor."""
 
 
 class JsonLines(logging.Formatter):
@@ -138,6 +142,7 @@ class Repeats(logging.Filter):
 
 def set_up(format: str) -> None:
     """Log to standard error, from now on."""
+    faulthandler.enable(STANDARD_ERROR)
     handler = logging.StreamHandler()
     if format == "json":
         handler.setFormatter(JsonLines())

@@ -222,6 +222,19 @@ def test_a_stream_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path) -> 
     assert not path.exists()
 
 
+def test_a_fault_in_compiled_code_leaves_the_place_of_each_thread(tmp_path: Path) -> None:
+    path = tmp_path / "k.sock"
+    with (
+        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
+        serve_process(cluster.bootstrap_servers, path) as process,
+    ):
+        process.send_signal(signal.SIGSEGV)
+        assert process.wait(STOP_S) == -signal.SIGSEGV
+    log = path.with_suffix(".log").read_text()
+    assert "Fatal Python error: Segmentation fault" in log
+    assert "Thread 0x" in log
+
+
 async def test_who_presses_ctrl_c_again_gets_an_end_in_order_all_the_same(tmp_path: Path) -> None:
     port = free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
