@@ -25,7 +25,7 @@ from kshunt.tui.terminal.flow_control import UnderWay
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.screen import Screen
-    from textual.timer import Timer
+    from textual.timer import Timer, TimerCallback
 
     from kshunt.tui.terminal.screen_diff import ScreenDiff
 
@@ -121,6 +121,23 @@ class DiffApp(App[None]):
         """Forget the screen when another program may have written on the terminal."""
         self.app_suspend_signal.subscribe(self, self._forget_screen, immediate=True)
         self.app_resume_signal.subscribe(self, self._forget_screen, immediate=True)
+
+    def set_timer(
+        self,
+        delay: float,
+        callback: TimerCallback | None = None,
+        *,
+        name: str | None = None,
+        pause: bool = False,
+    ) -> Timer:
+        """As Textual's, but it also fires where the process got no processor for `delay` seconds.
+
+        Textual's would skip the call then, and there is only one. Frames and new sizes of the
+        terminal wait for such timers.
+        """
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        timer._skip = False
+        return timer
 
     @property
     def output_busy(self) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from textual import events
+from textual._time import get_time
 from textual.geometry import Size
 
 from kshunt.tui.actions.view_names import BROKERS, OVERVIEW, PARTITIONS, VIEWS
@@ -61,6 +64,24 @@ async def test_a_terminal_that_shrank_comes_back_to_the_same_place(shown: Shown,
         await until_frame(shown, before, f"{what} as it was, before {size}")
     assert (shown.app.screen, shown.app.focused) == (screen, focused)
     assert shown.backend.changes == []
+
+
+async def test_a_new_size_comes_through_where_the_process_gets_no_processor(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks of a timer at the clock more time passes than it waits."""
+    looks = count()
+
+    def late() -> float:
+        task = asyncio.current_task()
+        once = task is not None and task.get_name().startswith("set_timer")
+        return get_time() + (next(looks) if once else 0.0)
+
+    monkeypatch.setattr("textual.timer._time", SimpleNamespace(get_time=late))
+    for lines in (60, 24, 40):
+        await shown.pilot.resize_terminal(80, lines)
+        await shown.until(lambda lines=lines: len(shown.lines()) == lines, f"{lines} lines")  # type: ignore[misc]
+    assert next(looks) > 0
 
 
 def _says(terminal: Emulator, words: str) -> bool:
