@@ -48,7 +48,7 @@ async def test_a_key_finds_itself_and_not_every_word_with_its_letter(shown: Show
     assert "Cancels every partition that moves" in shown.frame()
     assert "Cancels the marked partitions" not in shown.frame()
     await shown.pilot.press("backspace", "c")
-    assert "Cancels the marked partitions" in shown.frame()
+    await shown.until(lambda: "Cancels the marked partitions" in shown.frame(), "it is found")
     assert "Cancels every partition that moves" not in shown.frame()
 
 
