@@ -1,0 +1,1 @@
+"""Tests: see `CONTRIBUTING.md` for what lies where."""
