@@ -79,6 +79,7 @@ _SOCKET_OPTIONS: Final = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 )
+_CLOSED: Final = "this client has been closed"
 _TLS_ALERT: Final = b"\x15\x03"
 """First bytes of a TLS alert record; as a Kafka frame it would be 350 MB long."""
 
@@ -200,7 +201,7 @@ class BrokerConnections:
         self._slots: dict[tuple[Address, Lane], _Slot] = {}
         self._addresses: dict[int, Address] = {}
         self._resolved: dict[Address, Sequence[_Target]] = {}
-        self._started = False
+        self._started = self._closed = False
 
     def learn(self, brokers: Mapping[int, Address]) -> None:
         """Take the brokers' addresses as the cluster gives them."""
@@ -251,6 +252,7 @@ class BrokerConnections:
         address = self._address_of(broker)
         async with self._reaching(broker, address, timeout_s):
             await self._resolve_once(address)
+            self._check_open()
             version: int = await self._on_io_thread(self._advertised, address, api_key)
             return version
 
@@ -283,18 +285,29 @@ class BrokerConnections:
         self, address: Address, lane: Lane, request: RawRequest, deadline: float
     ) -> RawAnswer:
         await self._resolve_once(address)
+        self._check_open()
         if lane == "write":
             self._guard()
         answer: RawAnswer = await self._on_io_thread(self._send, address, lane, request, deadline)
         return answer
+
+    def _check_open(self) -> None:
+        """Called right before what goes to the I/O thread.
+
+        What got there during `close` would open a socket that nothing closes, or start the I/O
+        thread again.
+        """
+        if self._closed:
+            raise KafkaConnectionError(_CLOSED)
 
     async def _resolve_once(self, address: Address) -> None:
         if address not in self._resolved:
             self._resolved[address] = await _resolve(address)
 
     async def close(self) -> None:
-        """Close every connection and end the I/O thread."""
-        if self._started:
+        """Close every connection and end the I/O thread. Calls that wait fail; later ones too."""
+        first, self._closed = not self._closed, True
+        if self._started and first:
             await self._on_io_thread(self._close_connections)
         await asyncio.to_thread(self._net.close)
 
@@ -316,7 +329,7 @@ class BrokerConnections:
 
         future: KafkaFuture = self._net.call_soon_with_future(function, *args)
         future.add_callback(lambda value: hand_over(outcome.set_result, value))
-        future.add_errback(lambda error: hand_over(outcome.set_exception, error))
+        future.add_errback(lambda error: hand_over(outcome.set_exception, _failure(error)))
         return await outcome
 
     async def _send(
@@ -414,6 +427,11 @@ async def _resolve(address: Address) -> Sequence[_Target]:
     """What a name stands for. Not left to kafka-python, which would stop its I/O thread for it."""
     host, port = address
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def _failure(error: BaseException) -> BaseException:
+    """Why a call failed; kafka-python ends what still waits at its close by a GeneratorExit."""
+    return KafkaConnectionError(_CLOSED) if isinstance(error, GeneratorExit) else error
 
 
 def _about(broker: BrokerName, error: KshuntError) -> KshuntError:
