@@ -14,7 +14,7 @@ from kshunt.tui.dialogs.contexts import ContextsScreen
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.shell.contexts import ClusterChoice, Origin
-from tests.support.tui.app import DEADLINE_S, Shown, dashboard
+from tests.support.tui.app import DEADLINE_S, Shown, dashboard, threads_have_ended
 from tests.support.tui.cluster import incident
 from tests.support.waiting import wait_until_async
 
@@ -72,14 +72,13 @@ async def test_the_palette_opens_another_cluster(tmp_path: Path) -> None:
 
 
 async def test_the_old_link_is_closed(tmp_path: Path) -> None:
-    contexts = Listed(PROD.command)
+    contexts, before = Listed(PROD.command), {*threading.enumerate()}
     async with dashboard(tmp_path / "s", incident(), contexts=contexts) as shown:
         await shown.pilot.press("ctrl+o")
         await chooser(shown)
         await shown.pilot.press("j", "enter")
         await shown.until(lambda: not shown.app.is_running, "the dashboard has ended")
-    names = {thread.name for thread in threading.enumerate()}
-    assert not {name for name in names if name.startswith("kshunt_follow")}
+    await threads_have_ended(before)
 
 
 @pytest.mark.parametrize("keys", [("escape",), ("q",), ("enter",)])

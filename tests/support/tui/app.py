@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -236,6 +237,16 @@ async def plotted(shown: Shown) -> None:
 def named(name: str, shown: Shown) -> str:
     """A frame's name with its size."""
     return f"{name}-{shown.size[0]}x{shown.size[1]}"
+
+
+async def threads_have_ended(before: Collection[threading.Thread] = ()) -> None:
+    """Wait until the dashboard's threads have ended, but for those of before."""
+
+    def running() -> list[threading.Thread]:
+        all_ = threading.enumerate()
+        return [one for one in all_ if one.name.startswith("kshunt") and one not in before]
+
+    await wait_until_async(lambda: not running(), DEADLINE_S, "the dashboard's threads have ended")
 
 
 async def until_frame(shown: Shown, expected: str, what: str) -> None:

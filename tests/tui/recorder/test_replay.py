@@ -12,10 +12,9 @@ from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.errors import Conflict
 from kshunt.tui.actions import ACTIONS
 from kshunt.tui.facts.snapshot_facts import Facts
-from tests.support.tui.app import check_frame, dashboard, press_at_random
+from tests.support.tui.app import check_frame, dashboard, press_at_random, threads_have_ended
 from tests.support.tui.cluster import incident
-from tests.support.tui.replay import DEADLINE_S, Recorded, recorded, replayed, scripted
-from tests.support.waiting import wait_until_async
+from tests.support.tui.replay import Recorded, recorded, replayed, scripted
 
 VIEWS = ("2", "3", "4", "5", "7")
 HEAD = 24
@@ -347,12 +346,7 @@ async def test_leaving_from_the_past_lets_go_of_everything(tmp_path: Path) -> No
         await shown.later(10)
         await shown.go("left_square_bracket", "vertical_line")
         await shown.pilot.press("q")
-
-    def ours() -> bool:
-        more = {*threading.enumerate()} - before
-        return any(thread.name.startswith("kshunt") for thread in more)
-
-    await wait_until_async(lambda: not ours(), DEADLINE_S, "every thread has ended")
+    await threads_have_ended(before)
 
 
 async def test_a_recording_that_stops_is_said_and_stays_said(live: Recorded) -> None:

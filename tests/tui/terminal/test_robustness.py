@@ -17,7 +17,13 @@ from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.text.glyphs import ASCII
-from tests.support.tui.app import ManualTime, Shown, dashboard, press_at_random
+from tests.support.tui.app import (
+    ManualTime,
+    Shown,
+    dashboard,
+    press_at_random,
+    threads_have_ended,
+)
 from tests.support.tui.backend import Problem, ScriptedBackend
 from tests.support.tui.cluster import incident
 from tests.support.waiting import wait_until_async
@@ -278,8 +284,7 @@ async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:
             await shown.until(lambda: backend.readers == 1, "the stream is open")
             await pilot.press("q")
         await wait_until_async(lambda: backend.readers == 0, 5.0, "the stream is closed")
-        more = {*threading.enumerate()} - before
-        assert not [thread for thread in more if thread.name.startswith("kshunt")]
+        await threads_have_ended(before)
 
 
 async def test_a_view_that_cannot_be_computed_says_so_and_keeps_its_rows(shown: Shown) -> None:
