@@ -150,7 +150,6 @@ def _seen(
     watched = RowRates(
         written_bytes_per_s=by_row,
         written_least_bytes_per_s=by_row,
-        written_varies_bytes_per_s=nothing,
         seen_bytes_per_s=nothing,
         source_seen_bytes_per_s=nothing,
         target_seen_bytes_per_s=nothing,

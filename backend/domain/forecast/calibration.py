@@ -6,8 +6,8 @@ Constraints
     A file comes from anybody: what is no calibration, or is one of another model, is refused.
 Algorithm
     Of forecasts whose end is known, ln(actual / forecast) lies in bins. A bin is of a copy or an
-    operation, by stage, by what holds it up, by how much the forecast moves. The middle and both
-    outer quantiles of its bin are put on a forecast. Where a bin is missing, the one that it falls
+    operation, by stage, by what holds it up, by how much is written. The middle and both outer
+    quantiles of its bin are put on a forecast. Where a bin is missing, the one that it falls
     into with one distinction less is taken.
 
 A forecast is of throttles as they are. What became of one after somebody had changed a throttle
@@ -29,9 +29,9 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from kshunt.backend.domain.forecast.fair_shares import Floats
-from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, QUANTILES, STAGES, WANDERS, Kind
+from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, QUANTILES, STAGES, WRITES, Kind
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
-from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Writes
 from kshunt.backend.domain.untrusted.json_codec import UnreadableValue, from_document
 from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_json
 from kshunt.backend.errors import BadInput
@@ -63,7 +63,7 @@ class Bin:
     kind: Kind
     stage: _Stage | None
     held_by: HeldBy | None
-    wander: Wander | None
+    writes: Writes | None
     operations: _Count
     forecasts: _Count
     low: _LogRatio
@@ -99,12 +99,12 @@ class Calibration:
 
     def quantiles(self) -> Floats:
         """Of each finest bin, as `ranges` takes them; 0 where nothing is known."""
-        known = {(b.kind, b.stage, b.held_by, b.wander): b for b in self.bins}
+        known = {(b.kind, b.stage, b.held_by, b.writes): b for b in self.bins}
         found = np.zeros(QUANTILES)
-        for (k, kind), stage, (h, held), (w, wander) in product(
-            enumerate(KINDS), range(STAGES), enumerate(HOLDS), enumerate(WANDERS)
+        for (k, kind), stage, (h, held), (w, writes) in product(
+            enumerate(KINDS), range(STAGES), enumerate(HOLDS), enumerate(WRITES)
         ):
-            for key in _coarser(kind, stage, held, wander):
+            for key in _coarser(kind, stage, held, writes):
                 if key in known:
                     one = known[key]
                     found[k, stage, h, w] = one.used()
@@ -161,9 +161,9 @@ def shipped_quantiles() -> Floats:
 Key = tuple[str, int | None, str | None, str | None]
 
 
-def _coarser(kind: str, stage: int, held_by: str, wander: str) -> Iterator[Key]:
+def _coarser(kind: str, stage: int, held_by: str, writes: str) -> Iterator[Key]:
     """A bin and those that it falls into, finest first: how far it is tells the least."""
-    yield kind, stage, held_by, wander
-    yield kind, None, held_by, wander
-    yield kind, None, None, wander
+    yield kind, stage, held_by, writes
+    yield kind, None, held_by, writes
+    yield kind, None, None, writes
     yield kind, None, None, None

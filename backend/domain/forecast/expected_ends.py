@@ -21,10 +21,11 @@ from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook
 from kshunt.backend.domain.forecast.ranges import (
     HOLDS,
     OPERATION,
-    WANDERS,
+    WRITES,
     held_by,
     ranges,
-    wander_places,
+    writes_places,
+    written_share,
 )
 from kshunt.backend.domain.replicas.expected_end_values import (
     Bottleneck,
@@ -42,10 +43,6 @@ BRIEF: Final = 0.03
 """What holds it up for a smaller share of the time is not told."""
 SPARE: Final = 1.1
 """What is written varies; a rate that would do has so much to spare."""
-WRITES_MOVE: Final = 0.2
-"""An end is taken to move by this share of what is written until then, over what is lacking."""
-WRITES_MOST: Final = 2.0
-"""What is written until an end counts up to this many times what is lacking."""
 ARRIVE_S: Final = 3_600.0
 """In about this time copies arrive under the rate that is named."""
 HELD: Final = "held by a pause"
@@ -60,10 +57,6 @@ class Group:
     """Places of its copies."""
     age_s: float
     """For how long it has been watched."""
-    before_s: tuple[float, ...] = ()
-    """When it was to end by the forecasts of the last `WANDER_S`, from now on."""
-    varies: float = 0.0
-    """How much what is written to it varies, as a share of what its copies come nearer by."""
 
 
 def expected_ends(
@@ -76,8 +69,8 @@ def expected_ends(
     by_throttle = found.held_by_throttle[last] & (last >= 0) if len(last) else last > 0
     waiting = np.array([found.copies.waiting[group.rows].sum() for group in groups], np.int64)
     holds = held_by(by_throttle, waiting > 0)
-    wander = wander_places(_moves(found, groups, seconds), age_s)
-    made = ranges(OPERATION, seconds, age_s, holds, wander, quantiles)
+    writes = writes_places(_written(found, groups, seconds))
+    made = ranges(OPERATION, seconds, age_s, holds, writes, quantiles)
     on_the_way = _on_the_way(found, last)
     burndowns = _burndowns(found, groups)
     ends = []
@@ -99,7 +92,7 @@ def expected_ends(
                 held=held,
                 waiting=int(waiting[place]),
                 held_by=HOLDS[holds[place]],
-                wander=WANDERS[wander[place]],
+                writes=WRITES[writes[place]],
                 watched_s=round(group.age_s, 1),
                 bottlenecks=_bottlenecks(found, on_the_way[place], float(seconds[place]), stretch),
                 shortage=_shortage(found, group.rows),
@@ -112,23 +105,15 @@ def expected_ends(
     return ends
 
 
-def _moves(found: Outlook, groups: Sequence[Group], seconds: Floats) -> Floats:
-    """How far each end has moved lately, or may move with what is written, as a share of the time
-    that is left; NaN: no end. Producers that wrote steadily so far may change that."""
-    moves = np.full(len(groups), np.nan)
-    for place, (group, end_s) in enumerate(zip(groups, seconds.tolist(), strict=True)):
-        if np.isfinite(end_s):
-            ends_s = (*group.before_s, end_s)
-            moved = (max(ends_s) - min(ends_s)) / max(end_s, 1.0)
-            moves[place] = moved + group.varies + WRITES_MOVE * _written(found, group.rows, end_s)
-    return moves
-
-
-def _written(found: Outlook, rows: Ints, end_s: float) -> float:
-    """What is written to copies until their end, over what they lack; `WRITES_MOST` at most."""
-    written = end_s * float(np.nansum(found.copies.written_bytes_per_s[rows]))
-    lacks = float(np.nansum(found.copies.remaining_bytes[rows]))
-    return min(written / max(lacks, 1.0), WRITES_MOST)
+def _written(found: Outlook, groups: Sequence[Group], seconds: Floats) -> Floats:
+    """What is written to each group until its end, as `written_share` says."""
+    written, remaining = found.copies.written_bytes_per_s, found.copies.remaining_bytes
+    return np.array(
+        [
+            written_share(end_s, written[group.rows], remaining[group.rows])
+            for group, end_s in zip(groups, seconds.tolist(), strict=True)
+        ]
+    )
 
 
 def _last(found: Outlook, rows: Ints) -> int:

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
-from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Writes
 
 STAGES: Final = 5
 """Fifths of the way, in time."""
@@ -18,16 +18,12 @@ OTHER, THROTTLE, TURN = range(len(HOLDS))
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 COPY, OPERATION = range(len(KINDS))
 
-WANDERS: Final[tuple[Wander, ...]] = get_args(Wander)
-"""An end that has not moved, and that what is written cannot move much, is right more often."""
-_, UNEASY, RESTLESS = range(len(WANDERS))
-WANDER_S: Final = 30.0
-"""Lately."""
-FIRST_S: Final = 12.0
-"""Copies still begin, and bursts of a throttle have not passed: nobody has seen much."""
-CALM_MOST: Final = 0.04
-UNEASY_MOST: Final = 0.12
-QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WANDERS), 3)
+WRITES: Final[tuple[Writes, ...]] = get_args(Writes)
+"""What is written may change: the more it is, the further an end can move."""
+NONE, SOME, MUCH = range(len(WRITES))
+NONE_MOST: Final = 0.02
+SOME_MOST: Final = 1.0
+QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WRITES), 3)
 """The shape of what a calibration says; zeros say nothing."""
 
 
@@ -42,7 +38,7 @@ class Ranges:
 
 
 def ranges(
-    kind: int, seconds: Floats, age_s: Floats, held_by: Ints, wander: Ints, quantiles: Floats
+    kind: int, seconds: Floats, age_s: Floats, held_by: Ints, writes: Ints, quantiles: Floats
 ) -> Ranges:
     """What forecasts come to.
 
@@ -51,19 +47,17 @@ def ranges(
         seconds: The model's forecasts. An entry is inf where a copy or operation never ends.
         age_s: For how long each has been watched.
         held_by: What holds each up. It is a place in `HOLDS`.
-        wander: How much its end moves. It is a place in `WANDERS`.
+        writes: What is written until each ends. It is a place in `WRITES`; of copies it is `SOME`,
+            as they are not told apart by it.
         quantiles: Of ln(actual / forecast), of shape `QUANTILES`. The axes are: copy or operation,
-            stage, what holds it up, how its end wanders. The last axis has the lower, the middle
-            and the upper quantile.
+            stage, what holds it up, what is written. The last axis has the lower, the middle and
+            the upper quantile.
     """
     known = np.isfinite(seconds)
     stage = np.full(len(seconds), np.nan)
     age_s = np.maximum(age_s, 0.0)
     np.divide(age_s, age_s + seconds, out=stage, where=known)
-    found = quantiles[kind, stage_places(stage), held_by, wander]
-    # The stage is a guess until something has been seen: the range is that of all stages alike.
-    of_all = quantiles[kind].mean(axis=0)[held_by, wander]
-    factors = np.exp(np.where((age_s < FIRST_S)[:, None], of_all, found))
+    factors = np.exp(quantiles[kind, stage_places(stage), held_by, writes])
     return Ranges(stage, np.where(known, seconds, np.nan)[:, None] * factors)
 
 
@@ -72,24 +66,21 @@ def held_by(throttle: Mask, waits: Mask) -> Ints:
     return np.where(waits, TURN, np.where(throttle, THROTTLE, OTHER)).astype(np.int64)
 
 
-def wander_places(share: Floats, age_s: Floats) -> Ints:
-    """Places in `WANDERS` of ends that move, or may move, by a share of what is left until them.
+def written_share(end_s: float, written_bytes_per_s: Floats, remaining_bytes: Floats) -> float:
+    """What is written to copies until they end, over what they lack now.
 
-    What has not been watched for long has had no time to move.
+    NaN: there is no end, or nobody knows what is written to any of them.
     """
-    found = np.digitize(np.nan_to_num(share, nan=np.inf), (CALM_MOST, UNEASY_MOST))
-    age_s = np.nan_to_num(age_s)
-    found = np.where(age_s < WANDER_S, np.maximum(found, UNEASY), found)
-    return np.where(age_s < FIRST_S, RESTLESS, found).astype(np.int64)
+    if not np.isfinite(end_s) or np.isnan(written_bytes_per_s).all():
+        return np.nan
+    written = end_s * float(np.nansum(written_bytes_per_s))
+    return written / max(float(np.nansum(remaining_bytes)), 1.0)
 
 
-def unwatched(kind: Ints | int, age_s: Floats) -> Ints:
-    """Places in `WANDERS` where nobody has looked how ends move: of copies by their age.
-
-    An operation's end may have moved.
-    """
-    old = (np.asarray(kind) == COPY) & (np.nan_to_num(age_s) >= WANDER_S)
-    return np.where(old, UNEASY, RESTLESS).astype(np.int64)
+def writes_places(share: Floats) -> Ints:
+    """Places in `WRITES` of what `written_share` says."""
+    found = np.digitize(share, (NONE_MOST, SOME_MOST), right=True)
+    return np.where(np.isnan(share), SOME, found).astype(np.int64)
 
 
 def stage_places(stage: Floats) -> Ints:

@@ -45,8 +45,6 @@ class RowRates:
     written_bytes_per_s: Floats
     """To the row's partition, over minutes."""
     written_least_bytes_per_s: Floats
-    written_varies_bytes_per_s: Floats
-    """How far what is written is from its mean, on the average."""
     seen_bytes_per_s: Floats
     """What the row's replica fetches; for this and the next four see `Copies`."""
     source_seen_bytes_per_s: Floats
@@ -66,10 +64,7 @@ class RowRates:
         written = np.maximum(written, 0.0)
         nothing = np.full(len(rows), np.nan)
         ages_s = np.full(len(rows), np.inf)
-        still = np.zeros(len(rows))
-        return cls(
-            written, written, still, fetched, fetched, fetched, nothing, nothing, ages_s, nothing
-        )
+        return cls(written, written, fetched, fetched, fetched, nothing, nothing, ages_s, nothing)
 
 
 @dataclass(frozen=True, eq=False)

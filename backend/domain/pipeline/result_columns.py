@@ -322,7 +322,7 @@ BROKER_LOAD: Final = ResultTable(
     ),
 )
 
-ETA_MODEL: Final = 5
+ETA_MODEL: Final = 6
 """Version of the model that `eta` is computed with."""
 
 ETA: Final = ResultTable(
@@ -358,6 +358,12 @@ ETA: Final = ResultTable(
             Type.STRING,
             "the bottleneck: `leader throttle of broker 3`, `follower throttle of broker 4`, "
             "`broker 3 sending`, `broker 4 receiving`, `link 1->4`, `not started`",
+        ),
+        _column(
+            "writes",
+            Type.STRING,
+            "what is written until the end: `none`, `some`, or `much`, if it is more than they "
+            "lack now; null for a replica, and where no end is expected",
         ),
         _column(
             "p10_s", Type.DOUBLE, "one in ten is in the ISR after this time; null: see `why`", "s"

@@ -11,8 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 HeldBy: TypeAlias = Literal["other", "throttle", "turn"]
 """What holds up: disks and networks, a throttle on the way, or that moves wait for their turn."""
-Wander: TypeAlias = Literal["calm", "uneasy", "restless"]
-"""How much a forecast end has moved lately, or may with what is written, by what is left."""
+Writes: TypeAlias = Literal["none", "some", "much"]
+"""What is written to copies until a forecast end: next to nothing, no more than they lack now, or
+more than that."""
 EVERYTHING: Final = ""
 """The key of all moves together, in the place of an operation's id."""
 
@@ -112,8 +113,8 @@ class ExpectedEnd:
     held_by: HeldBy = "other"
     """What the range was made for: a throttle gives the copy that ends last no more, moves wait for
     their turn, or disks and networks decide."""
-    wander: Wander = "uneasy"
-    """How much this forecast has moved lately, or may with what is written."""
+    writes: Writes = "some"
+    """What is written to its copies until then, likewise."""
     watched_s: float = 0.0
     """For how long the first of its copies has been watched."""
     bottlenecks: tuple[Bottleneck, ...] = ()

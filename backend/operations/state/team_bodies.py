@@ -7,7 +7,7 @@ proposal must not act upon it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from kshunt.backend.domain.backend.journal import UnreadableReason
@@ -19,6 +19,8 @@ from kshunt.backend.operations.journal.entries import Body, Entry, Unreadable
 from kshunt.backend.operations.state.reassignment_work import MALFORMED
 
 FORMAT: Final = 1
+_ENDS_MOVED: Final = "wander"
+"""In the place of `writes`, until ranges were told apart by what is written."""
 _T = TypeVar("_T")
 
 
@@ -56,9 +58,20 @@ def forecasts_body(kept: tuple[KeptForecast, ...]) -> Body:
 
 
 def read_forecasts(entry: Entry) -> tuple[KeptForecast, ...] | Unreadable:
-    """The opposite of `forecasts_body`."""
+    """The opposite of `forecasts_body`, also of those that say how their ends moved."""
+    kept = entry.body.get("kept")
+    if isinstance(kept, list):
+        kept = [_with_writes(one) for one in kept]
+        entry = replace(entry, body={**entry.body, "kept": kept})
     found = _read(_KeptForecasts, entry)
     return found if isinstance(found, Unreadable) else found.kept
+
+
+def _with_writes(one: Any) -> Any:
+    """A forecast as it is written now: earlier ones do not say what was written."""
+    if not isinstance(one, dict) or _ENDS_MOVED not in one:
+        return one
+    return {**{name: one[name] for name in one if name != _ENDS_MOVED}, "writes": "some"}
 
 
 def _read(kind: type[_T], entry: Entry) -> _T | Unreadable:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -24,6 +25,7 @@ from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.delivered_files.columns import millis
 from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
+from kshunt.backend.domain.forecast.ranges import SOME, WRITES
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import replace_file
@@ -209,6 +211,9 @@ def _columns(table: Any) -> dict[str, Any]:
         "is_operation": pc.is_null(table["rid"]).to_numpy(),
         "rid": pc.fill_null(table["rid"], 0).to_numpy(),
         "at_ms": millis(table["at"]),
+        "writes": pc.fill_null(
+            pc.index_in(table["writes"], pa.array(WRITES, pa.string())), SOME
+        ).to_numpy(),
         "by_throttle": pc.match_substring(pc.fill_null(table["bound"], ""), "throttle").to_numpy(),
         "remaining": table["remaining_bytes"].to_numpy().astype(np.float64),
         **{name: table[name].to_numpy().astype(np.float64) for name in names},

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.domain.forecast.ranges import KINDS, STAGES, held_by, stage_places, unwatched
+from kshunt.backend.domain.forecast.ranges import KINDS, STAGES, held_by, stage_places
 from kshunt.backend.domain.forecast.scoring.residual_quantiles import shares, weighted_quantiles
 from kshunt.backend.pipeline.backtest.residuals import Outcomes
 
@@ -37,6 +37,8 @@ class Forecasts:
     operation: Ints
     by_throttle: Mask
     """A throttle gave no more."""
+    writes: Ints
+    """What was written until the end. A place in `WRITES`."""
     stage: Floats
     """As forecast; NaN without a forecast."""
     progress: Floats
@@ -78,6 +80,7 @@ def forecasts(rows: dict[str, NDArray[Any]], moves: Ended) -> Forecasts:
         whole.astype(np.int64),
         rows["operation"],
         rows["by_throttle"],
+        rows["writes"],
         rows["stage"],
         _progress(rows, series),
         actual_s,
@@ -171,17 +174,14 @@ def outcomes(found: Forecasts) -> Outcomes:
     """What a calibration is made from, of forecasts that were made without one."""
     ratio = found.actual_s / found.seconds[:, 1]
     known = np.isfinite(ratio) & (ratio > 0)
-    # The stage is age / (age + forecast).
-    age_s = found.seconds[:, 1] * found.stage / np.maximum(1 - found.stage, 1e-9)
-    stage = stage_places(found.stage)
     return Outcomes(
         found.kind[known],
-        stage[known],
+        stage_places(found.stage)[known],
         held_by(found.by_throttle, np.zeros_like(found.by_throttle))[known],
-        unwatched(found.kind, age_s)[known],
+        found.writes[known],
         found.operation[known],
         np.log(ratio[known]),
-        np.ones(int(known.sum())),
+        np.empty((int(known.sum()), 0), np.bool_),
     )
 
 

@@ -1,12 +1,15 @@
 """How forecasts have turned out, and the calibration that they make.
 
-Goals: a range that holds eight times in ten, whatever kind of forecast it is of.
+Goals: a range that holds eight times in ten, whatever kind of forecast it is of, and whatever
+befalls the operation.
 
 Algorithm: of forecasts whose end is known, ln(actual / forecast) is sorted into the bins of a
-`Calibration`. An operation weighs what `Outcomes.weight` says, however long it took. Each of its
-forecasts has a share of that weight, so that one that was far off for a moment counts for a moment.
-A bin of few operations is not believed, and left out. So is a stage whose range says nothing: its
-forecasts have the range of all stages.
+`Calibration`. Each operation weighs the same, however long it took. Each of its forecasts has a
+share of that weight, so that one that was far off for a moment counts for a moment. Nobody knows
+beforehand that producers will write in bursts, or that a broker will restart. So the range of a bin
+is the widest of those that hold for all its operations, and for each group of harder ones. A bin of
+few operations is not believed, and left out, and so is a group of few. So is a stage whose range
+says nothing: its forecasts have the range of all stages.
 """
 
 from __future__ import annotations
@@ -20,16 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.forecast.calibration import Bin, Calibration
-from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, STAGES, WANDERS, Kind
+from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, STAGES, WRITES, Kind
 from kshunt.backend.domain.forecast.scoring.residual_quantiles import (
     levels_of,
     shares,
     weighted_quantiles,
 )
-from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Writes
 
 FEWEST: Final = 30
-"""Operations that a bin is believed of."""
+"""Operations that a bin is believed of, and a group in it."""
 WIDEST: Final = math.log(20)
 """An end that comes 20 times later than it was said says nothing of a stage."""
 
@@ -45,42 +48,56 @@ class Outcomes:
     stage: NDArray[np.int64]
     held_by: NDArray[np.int64]
     """Place in `HOLDS`."""
-    wander: NDArray[np.int64]
-    """Place in `WANDERS`."""
+    writes: NDArray[np.int64]
+    """Place in `WRITES`."""
     operation: NDArray[np.int64]
     """A number for each operation."""
     log_ratio: Floats
     """ln(actual / forecast)."""
-    weight: Floats
-    """How much its operation counts; 1 where all count alike."""
+    hard: NDArray[np.bool_]
+    """Shape (forecasts, groups). Whether its operation is of a group that is harder to forecast."""
 
 
 def fitted(outcomes: Outcomes, about: str) -> Calibration:
     """The calibration that these outcomes make."""
     bins = []
-    weights = outcomes.weight * shares(outcomes.operation * len(KINDS) + outcomes.kind)
-    for kind, stage, held_by, wander in _keys():
+    weights = shares(outcomes.operation * len(KINDS) + outcomes.kind)
+    for kind, stage, held_by, writes in _keys():
         which = outcomes.kind == KINDS.index(kind)
         for column, wanted in (
             (outcomes.stage, stage),
             (outcomes.held_by, None if held_by is None else HOLDS.index(held_by)),
-            (outcomes.wander, None if wander is None else WANDERS.index(wander)),
+            (outcomes.writes, None if writes is None else WRITES.index(writes)),
         ):
             if wanted is not None:
                 which = which & (column == wanted)
-        operations = len(np.unique(outcomes.operation[which]))
+        operations, low, middle, high = _quantiles(outcomes, weights, which)
         if operations < FEWEST:
             continue
-        low, middle, high = weighted_quantiles(
-            outcomes.log_ratio[which], weights[which], levels_of(operations)
-        )
+        for hard in outcomes.hard.T:
+            count, lower, _, higher = _quantiles(outcomes, weights, which & hard)
+            if count >= FEWEST:
+                low, high = min(low, lower), max(high, higher)
         if stage is not None and max(-low, high) > WIDEST:
             continue
         count = int(which.sum())
         bins.append(
-            Bin(kind, stage, held_by, wander, operations, count, *_rounded(low, middle, high))
+            Bin(kind, stage, held_by, writes, operations, count, *_rounded(low, middle, high))
         )
     return Calibration(tuple(bins), about)
+
+
+def _quantiles(
+    outcomes: Outcomes, weights: Floats, which: NDArray[np.bool_]
+) -> tuple[int, float, float, float]:
+    """The operations of these forecasts, and the quantiles of their ln(actual / forecast)."""
+    operations = len(np.unique(outcomes.operation[which]))
+    if not operations:
+        return 0, math.nan, math.nan, math.nan
+    low, middle, high = weighted_quantiles(
+        outcomes.log_ratio[which], weights[which], levels_of(operations)
+    )
+    return operations, low, middle, high
 
 
 def _rounded(*values: float) -> tuple[float, float, float]:
@@ -88,13 +105,13 @@ def _rounded(*values: float) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _keys() -> Iterator[tuple[Kind, int | None, HeldBy | None, Wander | None]]:
+def _keys() -> Iterator[tuple[Kind, int | None, HeldBy | None, Writes | None]]:
     """Coarse ones first."""
     for kind in KINDS:
         yield kind, None, None, None
-        for wander in WANDERS:
-            yield kind, None, None, wander
+        for writes in WRITES:
+            yield kind, None, None, writes
             for held_by in HOLDS:
-                yield kind, None, held_by, wander
+                yield kind, None, held_by, writes
                 for stage in range(STAGES):
-                    yield kind, stage, held_by, wander
+                    yield kind, stage, held_by, writes

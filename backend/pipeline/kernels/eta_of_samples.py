@@ -15,10 +15,20 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.outlook import Outlook
-from kshunt.backend.domain.forecast.ranges import COPY, OPERATION, held_by, ranges, unwatched
+from kshunt.backend.domain.forecast.ranges import (
+    COPY,
+    OPERATION,
+    SOME,
+    WRITES,
+    held_by,
+    ranges,
+    writes_places,
+    written_share,
+)
 from kshunt.backend.pipeline.kernels.arrival_forecast import forecast_tick
 from kshunt.backend.pipeline.kernels.ticks import Tick
 
@@ -43,6 +53,7 @@ OUT: Final = pa.schema(
         ("stage", pa.float64()),
         ("throttled", pa.bool_()),
         ("bound", pa.string()),
+        ("writes", pa.string()),
         ("p10_s", pa.float64()),
         ("p50_s", pa.float64()),
         ("p90_s", pa.float64()),
@@ -94,6 +105,8 @@ class _EtaRows:
         self.throttled: list[Mask] = []
         self.by_throttle: list[Mask] = []
         """A throttle gives no more."""
+        self.writes: list[Ints] = []
+        """Places in `WRITES`."""
         self.bound: list[str | None] = []
         self.why: list[str | None] = []
 
@@ -107,6 +120,7 @@ class _EtaRows:
         self.copies.append(np.ones(len(rows), np.int64))
         self.throttled.append(outlook.throttled)
         self.by_throttle.append(outlook.held_by_throttle)
+        self.writes.append(np.full(len(rows), SOME))
         self.bound += _bounds(outlook)
         self.why += [why or None for why in outlook.why]
 
@@ -128,8 +142,18 @@ def _add_operations(made: _EtaRows, tick: Tick, rows: Ints, outlook: Outlook, be
         made.copies.append(np.array([len(mine)]))
         made.throttled.append(np.array([outlook.throttled[mine].any()]))
         made.by_throttle.append(outlook.held_by_throttle[[last]])
+        made.writes.append(_writes(outlook, mine, made.seconds[-1]))
         made.bound.append(None if gone else _bound(outlook, int(last)))
         made.why.append(SILENT if gone else outlook.why[last] or None)
+
+
+def _writes(outlook: Outlook, mine: Ints, ends_s: Floats) -> Ints:
+    """The place of one operation; `mine` are its copies."""
+    copies = outlook.copies
+    share = written_share(
+        float(ends_s[0]), copies.written_bytes_per_s[mine], copies.remaining_bytes[mine]
+    )
+    return writes_places(np.array([share]))
 
 
 def _bounds(outlook: Outlook) -> list[str | None]:
@@ -169,6 +193,7 @@ def _table(rates: Any, made: _EtaRows, kind: int, quantiles: Floats, model: int)
     count = len(rows)
     throttled = np.concatenate(made.throttled)
     seconds, age_s = np.concatenate(made.seconds), np.concatenate(made.age_s)
+    writes = np.concatenate(made.writes)
     of_rates = ["at", "tick", "operation_id"]
     of_rates += ["rid", "topic", "partition", "broker", "leader"] if kind == 0 else []
     values = {
@@ -180,8 +205,11 @@ def _table(rates: Any, made: _EtaRows, kind: int, quantiles: Floats, model: int)
         "bound": pa.array(made.bound, pa.string()),
         "why": pa.array(made.why, pa.string()),
         "model": pa.array(np.full(count, model, np.int32)),
-        **_ranges(kind, seconds, age_s, np.concatenate(made.by_throttle), quantiles),
+        **_ranges(kind, seconds, age_s, np.concatenate(made.by_throttle), writes, quantiles),
     }
+    if kind == OPERATION:
+        names = pa.array(np.array(WRITES)[writes], pa.string())
+        values["writes"] = pc.if_else(pa.array(np.isfinite(seconds)), names, None)
     columns = [values.get(field.name, pa.nulls(count, field.type)) for field in OUT]
     return pa.table(
         [column.cast(field.type) for column, field in zip(columns, OUT, strict=True)], schema=OUT
@@ -189,11 +217,11 @@ def _table(rates: Any, made: _EtaRows, kind: int, quantiles: Floats, model: int)
 
 
 def _ranges(
-    kind: int, seconds: Floats, age_s: Floats, by_throttle: Mask, quantiles: Floats
+    kind: int, seconds: Floats, age_s: Floats, by_throttle: Mask, writes: Ints, quantiles: Floats
 ) -> dict[str, Any]:
     """The stage and the three quantiles of each row; samples do not say who waits for a turn."""
     holds = held_by(by_throttle, np.zeros_like(by_throttle))
-    found = ranges(kind, seconds, age_s, holds, unwatched(kind, age_s), quantiles)
+    found = ranges(kind, seconds, age_s, holds, writes, quantiles)
     names = ("p10_s", "p50_s", "p90_s")
     ends = {name: _floats(found.ends_s[:, i]) for i, name in enumerate(names)}
     return {"stage": _floats(found.stage), **ends}

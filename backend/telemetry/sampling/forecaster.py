@@ -15,7 +15,6 @@ Algorithm
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +27,7 @@ from kshunt.backend.domain.forecast.expected_ends import HELD, Group, expected_e
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
 from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
-from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
+from kshunt.backend.domain.forecast.ranges import COPY, SOME, held_by, ranges
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RowRates,
     RunningOperation,
@@ -38,15 +37,12 @@ from kshunt.backend.domain.forecast.snapshot_copies import (
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
-from kshunt.backend.telemetry.sampling.rate_windows import RESTARTED_S, RateWindows
+from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
 
 EVERY_S: Final = 2.0
 """A forecast is made no oftener."""
 SHARE: Final = 0.05
 """Of a processor, at most."""
-
-NEARER_LEAST: Final = 0.1
-"""Copies come nearer by this share of what they get, where it is less, to tell what varies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +78,6 @@ class Forecaster:
         self._windows = RateWindows()
         self._since_ms: dict[str, int] = {}
         """Since when an operation is watched."""
-        self._past_ms: dict[str, deque[tuple[int, float]]] = {}
-        """Of each operation's latest forecasts when they were made, and the end that they told."""
         self._rates: Mapping[int, ThrottledRate] = {}
         self._rerated: set[int] = set()
         """Brokers whose throttle has another rate than at the last forecast."""
@@ -145,7 +139,6 @@ class Forecaster:
         found = snapshot_copies(snapshot, operations, watched)
         if not len(found.copies):
             self._since_ms.clear()
-            self._past_ms.clear()
             return CopyForecast(snapshot.taken_ms, NOTHING.keys, NOTHING.ends_s)
         quantiles = self._quantiles()
         expected = outlook(found.copies, found.rates)
@@ -155,7 +148,7 @@ class Forecaster:
             keys[found.rows][order],
             _ends_s(expected, quantiles)[: len(found.rows)][order],
             with_deadlines(
-                self._ends(found, expected, operations, watched, quantiles, snapshot.taken_ms),
+                self._ends(found, expected, operations, quantiles, snapshot.taken_ms),
                 operations,
                 expected,
                 found.members(operations),
@@ -169,7 +162,6 @@ class Forecaster:
         found: SnapshotCopies,
         expected: Outlook,
         operations: Sequence[RunningOperation],
-        watched: RowRates,
         quantiles: Floats,
         now_ms: int,
     ) -> dict[str, ExpectedEnd]:
@@ -178,49 +170,18 @@ class Forecaster:
             brokers = (found.copies.source[copies], found.copies.target[copies])
             if np.isin(brokers, list(self._rerated)).any():
                 self._since_ms.pop(id, None)
-                self._past_ms.pop(id, None)
         self._rerated.clear()
         self._since_ms = {id: self._since_ms.get(id, now_ms) for id in members}
-        self._past_ms = {id: self._past_ms.get(id, deque()) for id in members}
-        groups = [
-            Group(
-                rows,
-                (now_ms - self._since_ms[id]) / 1000,
-                self._before_s(id, now_ms),
-                _varies(found, watched, rows),
-            )
-            for id, rows in members.items()
-        ]
-        ends = dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
-        for id, end in ends.items():
-            # What was expected before the means began anew moves once for all, and is forgotten.
-            if end.p50_s is not None and end.watched_s >= RESTARTED_S:
-                self._past_ms[id].append((now_ms, now_ms + end.p50_s * 1000))
-        return ends
-
-    def _before_s(self, id: str, now_ms: int) -> tuple[float, ...]:
-        """When an operation was to end by its forecasts of late, from now on."""
-        past = self._past_ms[id]
-        while past and past[0][0] < now_ms - WANDER_S * 1000:
-            past.popleft()
-        return tuple((end_ms - now_ms) / 1000 for _, end_ms in past)
-
-
-def _varies(found: SnapshotCopies, watched: RowRates, copies: Ints) -> float:
-    """How much what is written varies, as a share of what these copies come nearer by."""
-    rows = found.rows[copies[copies < len(found.rows)]]
-    seen = float(np.nansum(watched.seen_bytes_per_s[rows]))
-    nearer = seen - float(np.nansum(watched.written_bytes_per_s[rows]))
-    varies = float(watched.written_varies_bytes_per_s[rows].sum())
-    return varies / max(nearer, NEARER_LEAST * seen, 1.0)
+        groups = [Group(rows, (now_ms - self._since_ms[id]) / 1000) for id, rows in members.items()]
+        return dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
 
 
 def _ends_s(expected: Outlook, quantiles: Floats) -> Floats:
     """Of each copy the middle of its range; inf never, NaN where it is not known."""
     copies = expected.copies
     holds = held_by(expected.held_by_throttle, copies.waiting)
-    wander = unwatched(COPY, copies.age_s)
-    made = ranges(COPY, expected.seconds, copies.age_s, holds, wander, quantiles)
+    writes = np.full(len(holds), SOME)
+    made = ranges(COPY, expected.seconds, copies.age_s, holds, writes, quantiles)
     unknown = np.isin(np.array(expected.why), (HELD, *UNKNOWN))
     endless = np.where(unknown, np.nan, np.inf)
     return np.where(np.isfinite(expected.seconds), made.ends_s[:, 1], endless)

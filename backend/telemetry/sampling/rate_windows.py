@@ -66,7 +66,6 @@ class _Remembered:
     slow: Floats
     latest: Floats
     written: Floats
-    varies: Floats
 
 
 _COLUMNS: Final = tuple(one.name for one in fields(_Remembered) if one.name != "keys")
@@ -128,7 +127,6 @@ class RateWindows:
             mean(fresh["slow"], grown, _counted_s(copied_s, passed_s, SETTLES_S), SLOW_S),
             mean(fresh["latest"], grown, copied_s, LATEST_S),
             mean(last.written, written, written_s, SLOW_S),
-            mean(last.varies, np.abs(written - last.written), written_s, SLOW_S),
         )
         self._remember(now)
         settled = ~(now_ms < settles_ms)
@@ -138,7 +136,6 @@ class RateWindows:
         return RowRates(
             _towards(now.written, written, np.full(len(keys), LATELY)),
             np.fmin(now.written, written),
-            np.nan_to_num(now.varies),
             _towards(slow, latest, np.full(len(keys), 0.5)),
             latest * self._sent.update(rows.leader, flows, now_ms),
             latest * self._received.update(rows.broker, flows, now_ms),

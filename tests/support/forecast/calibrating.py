@@ -1,10 +1,10 @@
 """Makes the calibration that comes with kshunt, of operations that were never run.
 
-    python -m tests.support.forecast.calibrating [--operations 240] [--seed 301] [FILE]
+    python -m tests.support.forecast.calibrating [--operations 600] [--seed 301] [FILE]
 
 Each look at an operation is a forecast of it, and of each of its copies. What became of one after
-somebody had changed a throttle is not counted. Operations that are harder to forecast than others
-count `HARDER` times: people look at a forecast when something happens.
+somebody had changed a throttle is not counted. Ranges hold in each group of `HARD`, too: people
+look at a forecast when something happens.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from kshunt.backend.domain.forecast.ranges import (
     HOLDS,
     OPERATION,
     OTHER,
-    RESTLESS,
+    SOME,
     THROTTLE,
-    UNEASY,
-    WANDER_S,
-    WANDERS,
+    WRITES,
     stage_places,
 )
 from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
@@ -36,28 +34,28 @@ from tests.support.forecast.watched_operations import Watched, watched_all
 
 SHORTEST_S = 5.0
 """What ends sooner is no longer forecast."""
-HARD = frozenset({"writes: bursts", "writes: steps", "a broker restarted"})
-HARDER = 3.0
+HARD = ("writes: bursts", "writes: steps", "a broker restarted")
+"""Groups of operations whose ends nobody can know beforehand."""
 THROTTLES = {ResourceKind.LEADER_THROTTLE, ResourceKind.FOLLOWER_THROTTLE}
 _Row = tuple[int, float, float, int, int, int, float]
-"""Kind, forecast, for how long it was watched, what held it up, how it wandered, operation, and
+"""Kind, forecast, for how long it was watched, what held it up, what was written, operation, and
 what was left; times in seconds."""
 
 
 def outcomes(runs: Sequence[Watched]) -> Outcomes:
     """How the forecasts of these operations turned out."""
     rows = [row for number, run in enumerate(runs) for row in _rows(number, run)]
-    kind, forecast_s, age_s, holds, wander, operation, left_s = (
+    kind, forecast_s, age_s, holds, writes, operation, left_s = (
         np.array(column) for column in zip(*rows, strict=True)
     )
     return Outcomes(
         kind=kind,
         stage=stage_places(age_s / (age_s + forecast_s)),
         held_by=holds,
-        wander=wander,
+        writes=writes,
         operation=operation,
         log_ratio=np.log(left_s / forecast_s),
-        weight=np.array([HARDER if run.happened & HARD else 1.0 for run in runs])[operation],
+        hard=np.array([[name in run.happened for name in HARD] for run in runs])[operation],
     )
 
 
@@ -72,8 +70,8 @@ def _rows(number: int, run: Watched) -> Iterator[_Row]:
         known = end.p50_s is not None and not end.never and not end.unknown
         if known and end.p50_s and left_s >= SHORTEST_S and not run.altered(look.at_s, run.took_s):
             held_by = HOLDS.index(end.held_by)
-            wander = WANDERS.index(end.wander)
-            yield OPERATION, end.p50_s, end.watched_s, held_by, wander, number, left_s
+            writes = WRITES.index(end.writes)
+            yield OPERATION, end.p50_s, end.watched_s, held_by, writes, number, left_s
         kinds = {one.resource.kind for one in end.bottlenecks}
         holds = OTHER if kinds.isdisjoint(THROTTLES) else THROTTLE
         keys, ends_s = look.copies.keys.tolist(), look.copies.ends_s.tolist()
@@ -82,8 +80,7 @@ def _rows(number: int, run: Watched) -> Iterator[_Row]:
             counts = np.isfinite(forecast_s) and forecast_s > 0 and left_s >= SHORTEST_S
             if counts and not run.altered(look.at_s, arrived_s[key]):
                 age_s = look.at_s - since_s[key]
-                wander = RESTLESS if age_s < WANDER_S else UNEASY
-                yield COPY, forecast_s, age_s, holds, wander, number, left_s
+                yield COPY, forecast_s, age_s, holds, SOME, number, left_s
 
 
 def _copies(run: Watched, took_s: float) -> tuple[dict[int, float], dict[int, float]]:
@@ -108,7 +105,7 @@ def main() -> None:
     """Run operations, and write what they make."""
     parser = argparse.ArgumentParser(description="Make the calibration that comes with kshunt.")
     parser.add_argument("file", type=Path, nargs="?", default=SHIPPED)
-    parser.add_argument("--operations", type=int, default=240)
+    parser.add_argument("--operations", type=int, default=600)
     parser.add_argument("--seed", type=int, default=301, help="of the seeds; scores use fresh ones")
     options = parser.parse_args()
     seeds = Random(options.seed).sample(range(10**6, 10**9), options.operations)

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from kshunt.backend.domain.forecast.fair_shares import Floats
-from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, ranges
+from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WRITES, ranges
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from tests.support.forecast.watched_operations import Look, Watched
 
@@ -142,7 +142,7 @@ def _range(end: ExpectedEnd, quantiles: Floats | None) -> tuple[float, float, fl
         np.array([end.p50_s], np.float64),
         np.array([end.watched_s]),
         np.array([HOLDS.index(end.held_by)]),
-        np.array([WANDERS.index(end.wander)]),
+        np.array([WRITES.index(end.writes)]),
         quantiles,
     ).ends_s[0]
     return float(low), float(middle), float(high)

@@ -29,7 +29,7 @@ class Cluster:
         more = {
             f"op{len(self.kept) + n}": (
                 KeptForecast(
-                    *(0.5, 1_000, 80.0, 100.0, 130.0, 100.0, 2, "throttle", "calm", None),
+                    *(0.5, 1_000, 80.0, 100.0, 130.0, 100.0, 2, "throttle", "none", None),
                     *(50, 100, "t", None, 150.0),
                 ),
             )

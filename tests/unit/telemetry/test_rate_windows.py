@@ -12,8 +12,8 @@ from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.telemetry.sampling.rate_windows import SETTLES_S, RateWindows
 
 
-def varies(written: Sequence[float]) -> float:
-    """By how much it does, after one row was written to at these rates, 2 s each."""
+def expected_writes(written: Sequence[float]) -> float:
+    """What is taken to be written from now on, after these rates, 2 s each."""
     windows, keys = RateWindows(), np.arange(1)
     found = 0.0
     for tick, rate in enumerate(written):
@@ -21,21 +21,23 @@ def varies(written: Sequence[float]) -> float:
         columns = {name: np.zeros(1, kind) for name, kind in DTYPES.items()}
         columns["sampled_ms"][:] = now_ms
         rates = windows.update(Replicas(**columns), keys, np.array([rate]), now_ms)
-        (found,) = rates.written_varies_bytes_per_s.tolist()
+        (found,) = rates.written_bytes_per_s.tolist()
     return found
 
 
 @pytest.mark.parametrize("rate", [0.0, 5e6])
-def test_a_steady_rate_does_not_vary(rate: float) -> None:
-    assert varies([rate] * 20) == 0.0
+def test_a_steady_rate_goes_on(rate: float) -> None:
+    assert expected_writes([rate] * 20) == pytest.approx(rate)
 
 
-def test_bursts_vary_by_how_far_they_are_from_their_mean() -> None:
-    assert varies([2e6, 0.0] * 40) == pytest.approx(1e6, rel=0.15)
+@pytest.mark.parametrize(("last", "share"), [(2e6, 1.3), (0.0, 0.7)])
+def test_bursts_count_by_their_mean_and_the_latest_a_little_more(last: float, share: float) -> None:
+    bursts = [2e6 - last, last] * 40
+    assert expected_writes(bursts) == pytest.approx(share * 1e6, rel=0.15)
 
 
-def test_a_rate_that_is_not_known_says_nothing() -> None:
-    assert varies([np.nan, 5e6, np.nan, 5e6]) == 0.0
+def test_a_rate_that_is_not_known_changes_nothing() -> None:
+    assert expected_writes([np.nan, 5e6, np.nan, 5e6]) == pytest.approx(5e6)
 
 
 def test_while_a_new_throttle_settles_only_what_it_began_with_is_told() -> None:

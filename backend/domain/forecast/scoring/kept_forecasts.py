@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.forecast.end_words import clock_text
-from kshunt.backend.domain.replicas.expected_end_values import HeldBy, ResourceKind, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, ResourceKind, Writes
 from kshunt.backend.domain.text.formatting import duration_text
 
 POINTS: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -67,7 +67,7 @@ class KeptForecast:
     stage: _Stage
     """The fifth of the way in time, by the forecast itself."""
     held_by: HeldBy
-    wander: Wander
+    writes: Writes
     bottleneck: ResourceKind | None
     """The limit that the last copy waited for at first; None where none was seen."""
     left_bytes: _Bytes

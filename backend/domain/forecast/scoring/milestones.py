@@ -52,7 +52,7 @@ def milestone(
         model_s=model_s,
         stage=_stage(end.watched_s, model_s),
         held_by=end.held_by,
-        wander=end.wander,
+        writes=end.writes,
         bottleneck=end.bottlenecks[0].resource.kind if end.bottlenecks else None,
         left_bytes=end.left_bytes,
         of_bytes=of_bytes,

@@ -4,7 +4,7 @@ Goals
     Ranges that hold eight times in ten on this cluster.
 Constraints
     A cluster has some dozens of operations, and the shipped calibration has a bin for each stage,
-    limit and wander. So few operations cannot fill bins of their own.
+    limit and amount of writes. So few operations cannot fill bins of their own.
 Algorithm
     The shipped bins say how ranges differ from each other. Three numbers say how the cluster
     differs from all of them: how much longer operations take than forecast, and how much wider
@@ -24,7 +24,7 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.calibration import EXACT
 from kshunt.backend.domain.forecast.fair_shares import Floats
-from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, STAGES, WANDERS
+from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, STAGES, WRITES
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.forecast.scoring.residual_quantiles import (
     levels_of,
@@ -85,7 +85,7 @@ def own_calibration(
 
 def _bin_of(one: KeptForecast, shipped: Floats) -> Floats:
     stage = min(one.stage, STAGES - 1)
-    found: Floats = shipped[OPERATION, stage, HOLDS.index(one.held_by), WANDERS.index(one.wander)]
+    found: Floats = shipped[OPERATION, stage, HOLDS.index(one.held_by), WRITES.index(one.writes)]
     return found
 
 

@@ -19,22 +19,21 @@ from kshunt.backend.domain.forecast.calibration import (
 )
 from kshunt.backend.domain.forecast.ranges import (
     COPY,
+    MUCH,
+    NONE,
     OPERATION,
     QUANTILES,
-    RESTLESS,
     STAGES,
     THROTTLE,
-    WANDERS,
     ranges,
 )
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
 
-CALM = WANDERS.index("calm")
 BIN = {
     "kind": "copy",
     "stage": 2,
     "held_by": "throttle",
-    "wander": None,
+    "writes": None,
     "operations": 50,
     "forecasts": 500,
     "low": -0.5,
@@ -101,14 +100,14 @@ def test_the_shipped_calibration_covers_every_kind_of_forecast() -> None:
 
 
 def test_ranges_are_those_of_the_bin() -> None:
-    bins = (Bin("copy", 2, "throttle", "calm", 50, 500, math.log(0.5), 0.0, math.log(3.0)),)
+    bins = (Bin("copy", 2, "throttle", "none", 50, 500, math.log(0.5), 0.0, math.log(3.0)),)
     quantiles = Calibration(bins).quantiles()
     seconds, age_s = np.array([100.0, 100.0, np.inf]), np.array([100.0, 5.0, 50.0])
-    wander = np.array([CALM, RESTLESS, CALM])
-    found = ranges(COPY, seconds, age_s, np.full(3, THROTTLE), wander, quantiles)
+    writes = np.array([NONE, MUCH, NONE])
+    found = ranges(COPY, seconds, age_s, np.full(3, THROTTLE), writes, quantiles)
     assert found.stage[:2] == pytest.approx([0.5, 1 / 21])
     assert found.ends_s[0] == pytest.approx([50.0, 100.0, 300.0])
     assert found.ends_s[1] == pytest.approx([100.0, 100.0, 100.0])
     assert np.isnan(found.ends_s[2]).all()
-    other = ranges(OPERATION, seconds, age_s, np.full(3, THROTTLE), wander, quantiles)
+    other = ranges(OPERATION, seconds, age_s, np.full(3, THROTTLE), writes, quantiles)
     assert other.ends_s[0] == pytest.approx([100.0] * 3)

@@ -132,30 +132,17 @@ def test_what_copies_get_while_they_begin_is_not_what_their_throttle_gives(
     assert end.p50_s == pytest.approx(100 / gives + JOIN_S, abs=0.1)
 
 
-def test_what_is_written_that_varies_makes_an_end_uneasy_that_has_not_moved() -> None:
-    expected = outlook(copies({}), rates({1: 10}, {4: 10}))
-    rows = np.arange(1)
-    calm, uneasy, restless = expected_ends(
-        expected, [Group(rows, 300.0, (11.0,), varies) for varies in (0.0, 0.1, 0.5)], PLAIN, NOW_MS
-    )
-    assert (calm.wander, uneasy.wander, restless.wander) == ("calm", "uneasy", "restless")
-
-
 @pytest.mark.parametrize(
-    ("written", "wander"), [(0.0, "calm"), (1.0, "calm"), (3.0, "uneasy"), (7.0, "restless")]
+    ("written", "writes"), [(0.0, "none"), (0.1, "none"), (1.0, "some"), (7.0, "much")]
 )
-def test_an_end_that_has_not_moved_is_calm_only_where_little_is_written(
-    written: float, wander: str
-) -> None:
-    """Ten MB/s are copied: the less remains of them, the more a change of writes moves the end."""
+def test_an_end_says_what_is_written_until_then(written: float, writes: str) -> None:
+    """Ten MB/s are copied of 100 MB that are lacking."""
     written_bytes = written * MB
-    expected = outlook(
+    end = end_of(
         copies({"written_bytes_per_s": written_bytes, "written_least_bytes_per_s": written_bytes}),
         rates({1: 10}, {4: 10}),
     )
-    seconds = float(expected.seconds[0])
-    (end,) = expected_ends(expected, [Group(np.arange(1), 300.0, (seconds,))], PLAIN, NOW_MS)
-    assert end.wander == wander
+    assert end.writes == writes
 
 
 def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:

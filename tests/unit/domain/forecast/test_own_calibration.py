@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.forecast.calibration import EXACT, shipped_quantiles
-from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, Ranges, ranges
+from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WRITES, Ranges, ranges
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
     POINTS,
     KeptForecast,
@@ -26,15 +26,15 @@ from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
 
 Kept = tuple[KeptForecast, ...]
 FEWEST = 30
-BINS = [(stage, held, wander) for stage in range(5) for held in HOLDS for wander in WANDERS]
+BINS = [(stage, held, writes) for stage in range(5) for held in HOLDS for writes in WRITES]
 
 
 def forecast(
     actual_s: float | None, model_s: float = 100.0, bin: tuple[int, str, str] = BINS[0]
 ) -> KeptForecast:
-    stage, held_by, wander = bin
+    stage, held_by, writes = bin
     return KeptForecast(
-        *(0.25, 1_000, 80.0, 100.0, 130.0, model_s, stage, held_by, wander),  # type: ignore[arg-type]
+        *(0.25, 1_000, 80.0, 100.0, 130.0, model_s, stage, held_by, writes),  # type: ignore[arg-type]
         *(ResourceKind.LEADER_THROTTLE, 75, 100, "t", None, actual_s),
     )
 
@@ -66,13 +66,13 @@ def range_of(one: KeptForecast, quantiles: np.ndarray) -> Ranges:
     # The age that puts a forecast into the middle of its stage.
     way = (one.stage + 0.5) / 5
     age_s = one.model_s * way / (1 - way)
-    holds, wander = HOLDS.index(one.held_by), WANDERS.index(one.wander)
+    holds, writes = HOLDS.index(one.held_by), WRITES.index(one.writes)
     return ranges(
         OPERATION,
         np.array([one.model_s]),
         np.array([age_s]),
         np.array([holds]),
-        np.array([wander]),
+        np.array([writes]),
         quantiles,
     )
 

@@ -170,6 +170,15 @@ def test_forecasts_read_back_and_a_damaged_entry_is_listed_alone() -> None:
     assert later.why is UnreadableReason.NEWER
 
 
+def test_forecasts_that_say_how_their_ends_moved_are_taken_over() -> None:
+    kept = (kept_forecast(actual_s=850.0), kept_forecast(point=0.5))
+    body = as_json(forecasts_body(kept))
+    for one in body["kept"]:
+        assert one.pop("writes") == "some"
+        one["wander"] = "restless"
+    assert read_forecasts(Entry(forecasts_key("ab12"), body, HEADER)) == kept
+
+
 @pytest.mark.parametrize(("beat", "body"), [*zip(BEATS, WRITTEN["beats"], strict=True)])
 def test_heartbeats_of_version_0_1_are_taken_over(beat: Heartbeat, body: Any) -> None:
     assert Heartbeat.of(Entry(BACKEND_KEY, body, HEADER)) == beat
