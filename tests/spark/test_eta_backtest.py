@@ -101,6 +101,7 @@ def test_what_became_of_forecasts() -> None:
         "rid": np.full(3, NO_RID),
         "at_ms": np.array([at for at, _ in ticks]),
         "by_throttle": np.ones(3, np.bool_),
+        "writes": np.ones(3, np.int64),
         "remaining": np.array([left for _, left in ticks], np.float64),
         "stage": np.array([0.0, 0.4, 0.6]),
         "p10_s": np.array([20.0, 30.0, math.nan]),

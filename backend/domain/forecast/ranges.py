@@ -20,7 +20,7 @@ COPY, OPERATION = range(len(KINDS))
 
 WRITES: Final[tuple[Writes, ...]] = get_args(Writes)
 """What is written may change: the more it is, the further an end can move."""
-NONE, SOME, MUCH = range(len(WRITES))
+_, SOME, _ = range(len(WRITES))
 NONE_MOST: Final = 0.02
 SOME_MOST: Final = 1.0
 QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WRITES), 3)

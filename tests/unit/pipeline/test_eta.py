@@ -48,6 +48,19 @@ def test_two_copies_share_a_throttle_and_the_second_speeds_up() -> None:
     assert whole["stage"] == pytest.approx(104 / (104 + 31))
 
 
+@pytest.mark.parametrize(
+    ("produced", "writes"), [(0.0, "none"), (1.0, "some"), (9.0, "much"), (10.0, None)]
+)
+def test_an_operation_says_what_is_written_until_its_end(
+    produced: float, writes: str | None
+) -> None:
+    """A throttle of 10 MB/s has to take that, too; when it takes no less, there is no end."""
+    rate = {f"produced_{span}_bytes_per_s": produced * MB for span in ("30s", "5m")}
+    found = forecast(row(4, 100, **rate))
+    assert of_operation(found)["writes"] == writes
+    assert of_copies(found)[4]["writes"] is None
+
+
 def test_copies_on_different_brokers_do_not_wait_for_each_other() -> None:
     copies = of_copies(forecast(row(4, 100), row(3, 300, partition=1)))
     assert copies[4]["p50_s"] == pytest.approx(10 + JOIN_S)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from kshunt.backend.domain.forecast.calibration import Bin
-from kshunt.backend.domain.forecast.ranges import COPY, MUCH, THROTTLE
+from kshunt.backend.domain.forecast.ranges import COPY, THROTTLE, WRITES
 from kshunt.backend.pipeline.backtest.residuals import FEWEST, Outcomes, fitted
 
 
@@ -18,7 +18,7 @@ def bins_of(ratios: list[float], stages: list[int], hard: int = 0) -> list[Bin]:
                 kind=np.full(count, COPY),
                 stage=np.array(stages),
                 held_by=np.full(count, THROTTLE),
-                writes=np.full(count, MUCH),
+                writes=np.full(count, WRITES.index("much")),
                 operation=np.arange(count),
                 log_ratio=np.log(ratios),
                 hard=(np.arange(count) < hard)[:, None],

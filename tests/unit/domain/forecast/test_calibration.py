@@ -19,12 +19,11 @@ from kshunt.backend.domain.forecast.calibration import (
 )
 from kshunt.backend.domain.forecast.ranges import (
     COPY,
-    MUCH,
-    NONE,
     OPERATION,
     QUANTILES,
     STAGES,
     THROTTLE,
+    WRITES,
     ranges,
 )
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
@@ -103,7 +102,7 @@ def test_ranges_are_those_of_the_bin() -> None:
     bins = (Bin("copy", 2, "throttle", "none", 50, 500, math.log(0.5), 0.0, math.log(3.0)),)
     quantiles = Calibration(bins).quantiles()
     seconds, age_s = np.array([100.0, 100.0, np.inf]), np.array([100.0, 5.0, 50.0])
-    writes = np.array([NONE, MUCH, NONE])
+    writes = np.array([WRITES.index(one) for one in ("none", "much", "none")])
     found = ranges(COPY, seconds, age_s, np.full(3, THROTTLE), writes, quantiles)
     assert found.stage[:2] == pytest.approx([0.5, 1 / 21])
     assert found.ends_s[0] == pytest.approx([50.0, 100.0, 300.0])
