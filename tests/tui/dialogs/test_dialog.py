@@ -21,6 +21,7 @@ from kshunt.tui.dialogs.dialog import replace_children
 from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.dialogs.rate_band import RateBandScreen
 from kshunt.tui.text.glyphs import UNICODE
+from kshunt.tui.views.operations import operation_dialog
 from kshunt.tui.workers import run_latest
 from tests.support.tui.app import Shown
 
@@ -103,3 +104,24 @@ async def test_a_dialogue_that_is_closed_before_its_lines_came_ends_nothing(show
     await shown.pilot.pause()
     assert shown.app._exception is None
     assert shown.app.screen is shown.view
+
+
+async def test_an_operation_whose_lines_come_after_it_was_closed_ends_nothing(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialogue = operation_dialog.WatchScreen(shown.app, "op-1")
+    read = asyncio.Event()
+
+    async def closed_meanwhile(*_: object) -> tuple[str, list[object]]:
+        read.set()
+        # What is in it has gone some turns before its work is cancelled.
+        while dialogue.query("#watched"):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        return "op-1", []
+
+    monkeypatch.setattr(operation_dialog, "operation_lines", closed_meanwhile)
+    shown.app.push_screen(dialogue)
+    await read.wait()
+    shown.app.pop_screen()
+    await shown.until(lambda: not dialogue.is_running, "the dialogue is closed")
+    assert shown.app._exception is None

@@ -14,7 +14,6 @@ from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.views.operations.progress_text import operation_lines
-from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -52,7 +51,7 @@ class WatchScreen(Dialog[str | None]):
         self._on_changed("")
 
     def _on_changed(self, view: str) -> None:
-        run_latest(self, self._show, "watch")
+        self.ask(self._show)
 
     async def _show(self) -> None:
         room = max(self.app.size.height - AROUND, 3)
