@@ -32,7 +32,7 @@ from textual.strip import Strip
 from kshunt.tui.app import KshuntApp
 
 DEADLINE_S = 30.0
-ROUNDS = 3
+ROUNDS = 8
 """How often widgets may give each other something to do; a screen that never rests is let be."""
 
 
@@ -161,10 +161,19 @@ class QuickPilot(Pilot[Any]):
 def _told(pump: MessagePump) -> asyncio.Event | None:
     """Is set once a widget has done what it has to do; None where it waits for something to do."""
     queue: Queue[Any] = pump._message_queue
-    if queue.empty() and queue.ready_event._waiters:
+    if queue.empty() and queue.ready_event._waiters and not _is_laid_out_later(pump):
         return None
     done = asyncio.Event()
     return done if pump.call_later(done.set) else None
+
+
+def _is_laid_out_later(pump: MessagePump) -> bool:
+    """Whether a screen waits for its timer to give widgets their places; it is done after that."""
+    return (
+        isinstance(pump, Screen)
+        and pump.is_current
+        and (pump._layout_required or pump._scroll_required)
+    )
 
 
 @asynccontextmanager
