@@ -252,7 +252,6 @@ class BrokerConnections:
         address = self._address_of(broker)
         async with self._reaching(broker, address, timeout_s):
             await self._resolve_once(address)
-            self._check_open()
             version: int = await self._on_io_thread(self._advertised, address, api_key)
             return version
 
@@ -285,20 +284,10 @@ class BrokerConnections:
         self, address: Address, lane: Lane, request: RawRequest, deadline: float
     ) -> RawAnswer:
         await self._resolve_once(address)
-        self._check_open()
         if lane == "write":
             self._guard()
         answer: RawAnswer = await self._on_io_thread(self._send, address, lane, request, deadline)
         return answer
-
-    def _check_open(self) -> None:
-        """Called right before what goes to the I/O thread.
-
-        What got there during `close` would open a socket that nothing closes, or start the I/O
-        thread again.
-        """
-        if self._closed:
-            raise KafkaConnectionError(_CLOSED)
 
     async def _resolve_once(self, address: Address) -> None:
         if address not in self._resolved:
@@ -308,12 +297,19 @@ class BrokerConnections:
         """Close every connection and end the I/O thread. Calls that wait fail; later ones too."""
         first, self._closed = not self._closed, True
         if self._started and first:
-            await self._on_io_thread(self._close_connections)
+            await self._hand_over(self._close_connections)
         await asyncio.to_thread(self._net.close)
 
-    # What follows runs on the I/O thread, except `_on_io_thread`, which gets it there.
+    # What follows runs on the I/O thread, except these two, which get it there.
 
     async def _on_io_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        # What got there during `close` would open a socket that nothing closes, or start the
+        # I/O thread again.
+        if self._closed:
+            raise KafkaConnectionError(_CLOSED)
+        return await self._hand_over(function, *args)
+
+    async def _hand_over(self, function: Callable[..., Any], *args: Any) -> Any:
         self._net.start()
         self._started = True
         loop = asyncio.get_running_loop()
@@ -323,13 +319,13 @@ class BrokerConnections:
             if not outcome.done():
                 set_outcome(value)
 
-        def hand_over(set_outcome: Callable[[Any], None], value: Any) -> None:
+        def hand_back(set_outcome: Callable[[Any], None], value: Any) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(fulfil, set_outcome, value)
 
         future: KafkaFuture = self._net.call_soon_with_future(function, *args)
-        future.add_callback(lambda value: hand_over(outcome.set_result, value))
-        future.add_errback(lambda error: hand_over(outcome.set_exception, _failure(error)))
+        future.add_callback(lambda value: hand_back(outcome.set_result, value))
+        future.add_errback(lambda error: hand_back(outcome.set_exception, _failure(error)))
         return await outcome
 
     async def _send(

@@ -71,12 +71,12 @@ def fitted(outcomes: Outcomes, about: str) -> Calibration:
         ):
             if wanted is not None:
                 which = which & (column == wanted)
-        operations, low, middle, high = _quantiles(outcomes, weights, which)
-        if operations < FEWEST:
+        if (of_all := _believed(outcomes, weights, which)) is None:
             continue
+        operations, low, middle, high = of_all
         for hard in outcomes.hard.T:
-            count, lower, _, higher = _quantiles(outcomes, weights, which & hard)
-            if count >= FEWEST:
+            if (of_group := _believed(outcomes, weights, which & hard)) is not None:
+                _, lower, _, higher = of_group
                 low, high = min(low, lower), max(high, higher)
         if stage is not None and max(-low, high) > WIDEST:
             continue
@@ -87,13 +87,16 @@ def fitted(outcomes: Outcomes, about: str) -> Calibration:
     return Calibration(tuple(bins), about)
 
 
-def _quantiles(
+def _believed(
     outcomes: Outcomes, weights: Floats, which: NDArray[np.bool_]
-) -> tuple[int, float, float, float]:
-    """The operations of these forecasts, and the quantiles of their ln(actual / forecast)."""
+) -> tuple[int, float, float, float] | None:
+    """The number of operations of these forecasts, and the quantiles of ln(actual / forecast).
+
+    None: they are of fewer than `FEWEST`.
+    """
     operations = len(np.unique(outcomes.operation[which]))
-    if not operations:
-        return 0, math.nan, math.nan, math.nan
+    if operations < FEWEST:
+        return None
     low, middle, high = weighted_quantiles(
         outcomes.log_ratio[which], weights[which], levels_of(operations)
     )

@@ -239,7 +239,7 @@ def named(name: str, shown: Shown) -> str:
     return f"{name}-{shown.size[0]}x{shown.size[1]}"
 
 
-async def threads_have_ended(before: Collection[threading.Thread] = ()) -> None:
+async def threads_have_ended(before: Collection[threading.Thread]) -> None:
     """Wait until the dashboard's threads have ended, but for those of before."""
 
     def running() -> list[threading.Thread]:
