@@ -20,7 +20,7 @@ from kshunt.backend.errors import ClusterError, Conflict
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import failures
 from kshunt.backend.operations.journal.entries import broker_throttle_key, topic_throttle_key
-from kshunt.backend.operations.ownership.cells import ListShare, RateShare
+from kshunt.backend.operations.ownership.cells import Lift, ListShare, RateShare
 from kshunt.backend.operations.ownership.ownership import (
     NO_SHARES,
     FoundSettings,
@@ -242,11 +242,12 @@ def become(
 ) -> OwnershipStep:
     """The operation's shares become these: what it gives up is lifted, what is new is recorded.
 
-    What the operation gives up while it runs is lifted even where the rest is to stay on.
-    A setting whose share stays as it is, is left alone, so that drift there is not written over.
+    What the operation gives up while it runs is lifted even where the rest is to stay on. What it
+    has left on already stays. A setting whose share stays as it is, is left alone, so that drift
+    there is not written over.
     """
     held = shares_held(ownership, operation_id)
-    reduced = ownership.reduce(operation_id, shares, present, undo=True)
+    reduced = ownership.reduce(operation_id, shares, present, Lift.GIVEN_UP)
     rates = {i: r for i, r in shares.rates.items() if held.rates.get(i) != r}
     lists = {
         j: pairs - held.lists.get(j, frozenset())

@@ -22,7 +22,7 @@ Algorithm
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -65,6 +65,25 @@ class ListKey(enum.StrEnum):
     def words(self) -> str:
         """In an operator's words: `leader list`."""
         return SETTING_WORDS[self]
+
+
+class Lift(enum.Enum):
+    """Why a share, or a part of it, is lifted."""
+
+    ENDED = enum.auto()
+    """Its operation has ended there: what is to stay on stays."""
+    GIVEN_UP = enum.auto()
+    """Its operation continues without it: it goes even where the rest is to stay on."""
+    UNDONE = enum.auto()
+    """Its operation never began: what was left on goes, too."""
+
+    def lifts(self, state: ShareState) -> bool:
+        """Whether a share in this state is lifted."""
+        return state is ShareState.HELD or (self is Lift.UNDONE and state is ShareState.LEFT)
+
+    def leaves_on(self, *, auto_remove: bool) -> bool:
+        """Whether what is lifted stays on."""
+        return self is Lift.ENDED and not auto_remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +215,15 @@ class RateCell:
             return self, False
         return replace(self, known=self.known | {wanted}), True
 
-    def lifted(self, operation_id: str, *, undo: bool) -> RateCell:
-        """Without the operation's wish; `undo` takes off also what was to be left on."""
+    def lifted(self, operation_id: str, why: Lift) -> RateCell:
+        """Without the operation's wish."""
         share = self.shares.get(operation_id)
-        liftable = (ShareState.HELD, ShareState.LEFT) if undo else (ShareState.HELD,)
-        if share is None or share.state not in liftable:
+        if share is None or not why.lifts(share.state):
             return self
         if self.untouched:
             return replace(self, shares={o: s for o, s in self.shares.items() if o != operation_id})
-        stays = not share.auto_remove and not undo
+        # What wants no rate has none to leave on: one that is there yet is still to be deleted.
+        stays = why.leaves_on(auto_remove=share.auto_remove) and share.rate_bytes_per_s is not None
         state = ShareState.LEFT if stays else ShareState.ENDING
         return self.with_share(operation_id, replace(share, state=state))
 
@@ -233,11 +252,12 @@ class RateCell:
         there = {o: s for o, s in cell.shares.items() if s.rate_bytes_per_s == own}
         return replace(cell, shares=there) if there else None
 
-    def accepted(self, found: FoundRate) -> RateCell:
-        """A foreign value is the one to keep; the shares want no rate any more."""
+    def accepted(self, found: FoundRate, *, but: Collection[str] = ()) -> RateCell:
+        """A foreign value is the one to keep; the shares want no rate any more, except those of
+        the operations in `but`."""
         gave_way = {
             operation_id: replace(share, rate_bytes_per_s=None)
-            if share.state is ShareState.HELD
+            if share.state is ShareState.HELD and operation_id not in but
             else share
             for operation_id, share in self.shares.items()
         }
@@ -285,6 +305,12 @@ class ListShare:
     auto_remove: bool = True
     state: ShareState = ShareState.HELD
 
+    @property
+    def unsettled(self) -> bool:
+        """True while the operation needs it, or something that it gives up may be there yet."""
+        held = self.state is ShareState.HELD
+        return held or (self.state is ShareState.LEFT and bool(self.given_up))
+
 
 @dataclass(frozen=True, slots=True)
 class ListCell:
@@ -301,13 +327,12 @@ class ListCell:
     @property
     def live(self) -> bool:
         """True while an operation holds a share, or a decision is not seen to have taken hold."""
-        held = any(s.state is ShareState.HELD for s in self.shares.values())
-        return held or bool(self.pending)
+        return bool(self.pending) or any(s.unsettled for s in self.shares.values())
 
     def holds(self, operation_id: str) -> bool:
         """True while the operation's share is there, or not seen to be gone."""
         share = self.shares.get(operation_id)
-        return share is not None and share.state is ShareState.HELD
+        return share is not None and share.unsettled
 
     @property
     def needed(self) -> Pairs:
@@ -317,8 +342,7 @@ class ListCell:
     @property
     def held_pairs(self) -> Pairs:
         """What running operations need listed or are about to take off."""
-        held = (s for s in self.shares.values() if s.state is ShareState.HELD)
-        return _union(s.pairs | s.given_up for s in held)
+        return self.needed | _union(s.given_up for s in self.shares.values() if s.unsettled)
 
     @property
     def wanted(self) -> ReplicaSet:
@@ -396,13 +420,12 @@ class ListCell:
         aim = ReplicaSet((found.pairs - cell.removable) | cell.pending)
         return cell, None if aim == found else aim
 
-    def reduced(self, operation_id: str, keep: Pairs, *, undo: bool) -> ListCell:
-        """The operation needs no more than `keep`; `undo` takes off also what was to stay."""
+    def reduced(self, operation_id: str, keep: Pairs, why: Lift) -> ListCell:
+        """The operation needs no more than `keep`."""
         share = self.shares.get(operation_id)
-        liftable = (ShareState.HELD, ShareState.LEFT) if undo else (ShareState.HELD,)
-        if share is None or share.state not in liftable:
+        if share is None or not why.lifts(share.state):
             return self
-        if not share.auto_remove and not undo:
+        if why.leaves_on(auto_remove=share.auto_remove):
             state = ShareState.HELD if keep else ShareState.LEFT
             return self._replaced(operation_id, replace(share, state=state))
         given_up = share.pairs - keep
@@ -463,7 +486,7 @@ class ListCell:
 
 def _stays(share: ListShare, found: ReplicaSet) -> bool:
     """True while there is something to know of a share."""
-    if share.state is ShareState.HELD:
+    if share.unsettled:
         return bool(share.pairs or share.given_up)
     return any(pair in found for pair in share.pairs)
 

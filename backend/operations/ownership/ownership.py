@@ -51,6 +51,7 @@ from kshunt.backend.domain.throttles.configs import (
 from kshunt.backend.operations.ownership.cells import (
     NO_RATE_FOUND,
     FoundRate,
+    Lift,
     ListCell,
     ListKey,
     ListShare,
@@ -318,21 +319,26 @@ class Ownership:
         Safe to repeat. A share with `auto_remove=False` stays on, unless `undo` says that the
         operation never began, as when the cluster refused it.
         """
-        return self.reduce(operation_id, NO_SHARES, present, undo=undo)
+        why = Lift.UNDONE if undo else Lift.ENDED
+        return self.reduce(operation_id, NO_SHARES, present, why)
 
     def reduce(
-        self, operation_id: str, keep: Shares, present: FoundSettings, *, undo: bool = False
+        self,
+        operation_id: str,
+        keep: Shares,
+        present: FoundSettings,
+        why: Lift = Lift.ENDED,
     ) -> OwnershipStep:
         """Some of the operation's partitions are done or cancelled: it needs no more than `keep`.
 
         Rates of brokers that `keep` names stay as they are.
         """
         rates = {
-            i: cell if i in keep.rates else cell.lifted(operation_id, undo=undo)
+            i: cell if i in keep.rates else cell.lifted(operation_id, why)
             for i, cell in self.rates.items()
         }
         lists = {
-            j: cell.reduced(operation_id, keep.lists.get(j, frozenset()), undo=undo)
+            j: cell.reduced(operation_id, keep.lists.get(j, frozenset()), why)
             for j, cell in self.lists.items()
         }
         rates = {i: cell for i, cell in rates.items() if cell.shares or not cell.untouched}

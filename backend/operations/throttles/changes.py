@@ -40,6 +40,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import results
+from kshunt.backend.operations.core.throttle_writes import shares_held
 from kshunt.backend.operations.ownership.cells import (
     NO_RATE_FOUND,
     FoundRate,
@@ -151,7 +152,7 @@ class ThrottleChanges:
         self._registry.require()
         # They are checked, and the floor of a pause is not theirs.
         written = await self._admin.throttles.alter_rates(
-            _but_held(rates, held), validate_only=False, timeout_s=timeout_s, as_found=True
+            _but_held(rates, held, after), validate_only=False, timeout_s=timeout_s, as_found=True
         )
         await context.throttling.confirm()
         return written, notes
@@ -232,23 +233,26 @@ class ThrottleChanges:
 
     async def _held(
         self, rates: Mapping[int, ThrottledRate]
-    ) -> tuple[dict[int, int], tuple[str, ...]]:
-        """Brokers that a pause holds, with their floor; the rate goes into the pause's record."""
-        held: dict[int, int] = {}
+    ) -> tuple[dict[int, set[str]], tuple[str, ...]]:
+        """Brokers at the floor of a pause, with the operations that hold them there.
+
+        The rate goes into the record of each pause.
+        """
+        held: dict[int, set[str]] = {}
         notes = []
         for operation_id in self._registry.unfinished:
             operation, work = self._registry.get(operation_id), self._registry.work(operation_id)
             if operation is None or work is None or work.pause is None:
                 continue
-            mine = work.pause.rates.keys() & rates.keys()
+            floors = shares_held(self._registry.ownership, operation_id).rates
+            mine = {b for b in work.pause.rates.keys() & rates if (b, RateKey.FOLLOWER) in floors}
             if not mine:
                 continue
             later = {b: rates[b].follower_bytes_per_s for b in mine}
             pause = replace(work.pause, rates={**work.pause.rates, **later})
             await self._registry.put(operation, replace(work, pause=pause))
             for broker in mine:
-                cell = self._registry.ownership.rates[broker, RateKey.FOLLOWER]
-                held[broker] = cell.wanted_bytes_per_s or 0
+                held.setdefault(broker, set()).add(operation_id)
             notes.append(
                 f"Operation {operation_id} is paused: as followers {listed(sorted(mine))} stay at "
                 "the floor until it is resumed."
@@ -349,49 +353,53 @@ def with_running_rates(
     ownership: Ownership,
     rates: Mapping[int, ThrottledRate],
     present: FoundSettings,
-    held: Collection[int] = (),
+    held: Mapping[int, Collection[str]],
 ) -> Ownership:
     """The ownership in which every running operation's share is what an operator set.
 
-    Followers of the brokers that are `held` by a pause stay at its floor.
+    As followers, the brokers in `held` stay at the floor of the operations that are paused there.
     """
     for broker, rate in rates.items():
         for key, name in _KEYS.items():
             cell_id: RateCellId = (broker, key)
             cell, found = ownership.rates.get(cell_id), present.rates.get(cell_id)
-            floored = key is RateKey.FOLLOWER and broker in held
-            if cell is None or not cell.held_rates or floored:
+            if cell is None or not cell.held_rates:
                 continue
+            paused = held.get(broker, ()) if key is RateKey.FOLLOWER else ()
             value: int | None = getattr(rate, name)
             if value is None:
-                ownership = replace(
-                    ownership, rates={**ownership.rates, cell_id: _freed(cell, found)}
-                )
+                freed = _freed(cell, found, paused)
+                ownership = replace(ownership, rates={**ownership.rates, cell_id: freed})
                 continue
             holders = [o for o, s in cell.shares.items() if s.state is ShareState.HELD]
             for operation_id in holders:
-                ownership = ownership.change(operation_id, {cell_id: value}, present).after
+                if operation_id not in paused:
+                    ownership = ownership.change(operation_id, {cell_id: value}, present).after
     return ownership
 
 
-def _freed(cell: RateCell, found: FoundRate | None) -> RateCell:
-    """The cell of a rate that an operator wants to be gone.
+def _freed(cell: RateCell, found: FoundRate | None, paused: Collection[str]) -> RateCell:
+    """The cell of a rate that an operator wants to be gone; what is `paused` keeps its floor.
 
     Where it could not be read, what is ours is still there, and goes when it can be.
     """
-    freed = cell.accepted(NO_RATE_FOUND)
+    freed = cell.accepted(NO_RATE_FOUND, but=paused)
     if found is not None:
         return freed.insisted(found)
     return replace(freed, known=freed.known | cell.known | {cell.wanted_bytes_per_s})
 
 
 def _but_held(
-    rates: Mapping[int, ThrottledRate], held: Mapping[int, int]
+    rates: Mapping[int, ThrottledRate], held: Collection[int], after: Ownership
 ) -> dict[int, ThrottledRate]:
-    return {
-        broker: ThrottledRate(rate.leader_bytes_per_s, held[broker]) if broker in held else rate
-        for broker, rate in rates.items()
-    }
+    """What to write: as followers, brokers that are held have the floor."""
+
+    def follower(broker: int, rate: ThrottledRate) -> int | None:
+        if broker not in held:
+            return rate.follower_bytes_per_s
+        return after.rates[broker, RateKey.FOLLOWER].wanted_bytes_per_s
+
+    return {b: replace(rate, follower_bytes_per_s=follower(b, rate)) for b, rate in rates.items()}
 
 
 async def recorded(

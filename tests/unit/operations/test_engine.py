@@ -26,6 +26,7 @@ from tests.support.operations.story import (
     Story,
     calls_of_commits,
     calls_until_the_request,
+    cancel,
 )
 
 State = OperationState
@@ -222,6 +223,24 @@ def test_a_rate_that_an_operator_frees_goes_when_its_broker_is_back(story: Story
     assert story.throttles() == story.before
 
 
+def test_a_rate_that_an_operator_frees_goes_also_where_the_throttle_is_then_kept(
+    story: Story,
+) -> None:
+    story.start({"a-1": (3, 4)})
+    story.world.stop(3)
+    story.world.run(story.backend.throttles.alter_rates({3: ThrottledRate(None, None)}, Change()))
+    story.world.run(
+        story.backend.reassignments.cancel(
+            [tp("a-1")], Change(), preserve_throttles=True, timeout_s=TIMEOUT_S
+        )
+    )
+    story.tick(1)
+    story.world.restart(3)
+    story.until_over()
+    assert story.rates(3) == (None, None)
+    assert story.rates(4) == (str(RATE), str(RATE))
+
+
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.LOST])
 def test_a_change_that_breaks_off_does_not_stay_open(story: Story, fault: Fault) -> None:
     """Its backend would be busy, and never end by itself."""
@@ -267,6 +286,31 @@ def test_a_pause_that_is_cancelled_leaves_no_floor(story: Story, rate: int | Non
     assert story.rates(3) == (left, left)
     if rate is None:
         assert story.throttles() == story.before
+
+
+def test_rates_can_be_set_while_a_pause_is_being_cancelled(story: Story) -> None:
+    """Its floor may be gone already: the rate is in force, and nobody's but the operator's."""
+    answer = story.start({"a-0": (1, 3)}, throttle_bytes_per_s=None)
+    story.world.run(story.backend.operation_control.pause(story.operation(answer).id, Change()))
+    cancel(story, "a-0")
+    said = story.world.run(
+        story.backend.throttles.alter_rates({3: ThrottledRate(None, RATE)}, Change())
+    )
+    assert said.results[0].ok
+    story.until_over()
+    assert story.rates(3) == (None, str(RATE))
+
+
+def test_a_rate_that_is_freed_in_a_pause_does_not_come_back_with_its_end(story: Story) -> None:
+    story.world.set(BROKER, "3", RateKey.FOLLOWER, "7000000")
+    one = story.operation(story.start({"a-0": (1, 3)})).id
+    story.world.run(story.backend.operation_control.pause(one, Change()))
+    story.world.run(story.backend.throttles.alter_rates({3: ThrottledRate(None, None)}, Change()))
+    assert story.rates(3) == (None, str(FLOOR_BYTES_PER_S))
+    story.world.run(story.backend.operation_control.resume(one, Change()))
+    assert story.rates(3) == (None, None)
+    story.until_over()
+    assert story.rates(3) == (None, None)
 
 
 def test_resuming_a_pause_that_did_not_take_hold_writes_no_floor(story: Story) -> None:

@@ -17,6 +17,7 @@ from kshunt.backend.domain.throttles.configs import (
     Throttles,
 )
 from kshunt.backend.errors import UnreadableOwnership
+from kshunt.backend.operations.core.throttle_writes import become, left_on
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
@@ -106,6 +107,45 @@ def test_what_shall_stay_is_lifted_only_to_undo_an_operation_that_never_began() 
     assert not own.lift("a", reading(10, "0:1")).writes
     undone = own.lift("a", reading(10, "0:1"), undo=True).writes
     assert (undone.rates, undone.lists) == ({RATE: 5}, {LIST: ReplicaSet()})
+
+
+def test_what_was_left_on_stays_while_its_operation_continues_elsewhere() -> None:
+    """As when an operation is resumed of which a part was cancelled before, with its throttle."""
+    shares = Shares({RATE: 10}, {LIST: frozenset({(0, 1)})})
+    own = Ownership().record("a", shares, reading(5), auto_remove=False).after
+    own = own.confirm(reading(10, "0:1")).lift("a", reading(10, "0:1")).after
+    step = become(own, "a", Shares(), reading(10, "0:1"), auto_remove=False)
+    assert step.after == own
+    assert not step.writes
+
+
+def test_a_rate_that_was_to_be_deleted_is_not_left_on() -> None:
+    """The broker refused to delete it; then its operation is told to leave its throttle on."""
+    own = Ownership().record("a", Shares({RATE: 10}), reading(None), auto_remove=False).after
+    own = own.confirm(reading(10)).change("a", {RATE: None}, reading(10)).after
+    lifted = own.confirm(reading(10)).lift("a", reading(10))
+    assert lifted.writes.rates == {RATE: None}
+    own = lifted.after.confirm(reading(10))
+    assert own.unlifted("a") == (RATE,)
+    assert own.outstanding(reading(10)).writes.rates == {RATE: None}
+    assert own.confirm(reading(None)) == Ownership()
+
+
+def test_replicas_that_were_given_up_are_not_left_on() -> None:
+    """The topic refused to take one off its list; then the rest is to be left on."""
+    both = Shares({}, {LIST: frozenset({(0, 1), (1, 1)})})
+    kept = Shares({}, {LIST: frozenset({(1, 1)})})
+    own = Ownership().record("a", both, reading(None)).after.confirm(reading(None, "0:1,1:1"))
+    own = own.reduce("a", kept, reading(None, "0:1,1:1")).after
+    own = left_on(own.confirm(reading(None, "0:1,1:1")), "a")
+    lifted = own.lift("a", reading(None, "0:1,1:1"))
+    assert lifted.writes.lists == {LIST: ReplicaSet.parse("1:1")}
+    own = lifted.after.confirm(reading(None, "0:1,1:1"))
+    assert own.unlifted("a") == (LIST,)
+    assert own.outstanding(reading(None, "0:1,1:1")).writes.lists == {LIST: ReplicaSet.parse("1:1")}
+    own = own.confirm(reading(None, "1:1"))
+    assert own.unlifted("a") == ()
+    assert own.lists[LIST].wanted == ReplicaSet.parse("1:1")
 
 
 def test_a_topic_that_is_gone_is_forgotten_and_a_broker_by_word() -> None:
