@@ -77,11 +77,14 @@ class Story:
         return self.world.cluster.at(*tp(name)).replicas
 
 
-def cancel(story: Story, *names: str) -> ChangeAnswer:
+def cancel(story: Story, *names: str, preserve_throttles: bool = False) -> ChangeAnswer:
     """What is answered to a request to cancel the moves of these partitions."""
     return story.world.run(
         story.backend.reassignments.cancel(
-            [tp(name) for name in names], Change(), preserve_throttles=False, timeout_s=TIMEOUT_S
+            [tp(name) for name in names],
+            Change(),
+            preserve_throttles=preserve_throttles,
+            timeout_s=TIMEOUT_S,
         )
     )
 

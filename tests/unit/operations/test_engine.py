@@ -229,11 +229,7 @@ def test_a_rate_that_an_operator_frees_goes_also_where_the_throttle_is_then_kept
     story.start({"a-1": (3, 4)})
     story.world.stop(3)
     story.world.run(story.backend.throttles.alter_rates({3: ThrottledRate(None, None)}, Change()))
-    story.world.run(
-        story.backend.reassignments.cancel(
-            [tp("a-1")], Change(), preserve_throttles=True, timeout_s=TIMEOUT_S
-        )
-    )
+    cancel(story, "a-1", preserve_throttles=True)
     story.tick(1)
     story.world.restart(3)
     story.until_over()
@@ -332,11 +328,7 @@ def test_a_throttle_that_came_off_in_a_pause_does_not_come_back(story: Story) ->
     story.world.run(story.backend.operation_control.pause(one, Change()))
     story.start({"a-3": (1, 3)}, throttle_bytes_per_s=2 * RATE)
     for preserve in (False, True):
-        story.world.run(
-            story.backend.reassignments.cancel(
-                [tp("a-0")], Change(), preserve_throttles=preserve, timeout_s=TIMEOUT_S
-            )
-        )
+        cancel(story, "a-0", preserve_throttles=preserve)
     story.tick()
     story.tick()
     assert story.rates(3) == (str(2 * RATE), str(2 * RATE))
@@ -347,11 +339,7 @@ def test_a_throttle_that_came_off_in_a_pause_does_not_come_back(story: Story) ->
 def test_a_cancellation_leaves_alone_what_an_earlier_one_has_preserved(story: Story) -> None:
     story.start({"a-0": (1, 3), "a-3": (1, 4)})
     for name, preserve in (("a-0", True), ("a-2", False)):
-        story.world.run(
-            story.backend.reassignments.cancel(
-                [tp(name)], Change(), preserve_throttles=preserve, timeout_s=TIMEOUT_S
-            )
-        )
+        cancel(story, name, preserve_throttles=preserve)
     assert story.world.config(TOPIC, "a", ListKey.FOLLOWERS) == "0:3,3:4"
     story.until_over()
     assert story.throttles() == story.before
