@@ -1,8 +1,9 @@
-"""`kshunt pipeline backtest`: forecasts of recorded operations that ended, against how it went.
+"""`kshunt pipeline backtest`: forecasts of recorded operations, against how it went.
 
 Rates and forecasts are made from the samples as everywhere, tick by tick and with nothing of later.
 Only then it is looked up when the replicas came into the ISR. `--calibrate` makes forecasts without
-any calibration, and a calibration from how they turned out.
+any calibration, and a calibration from how they turned out. Forecasts that the backend made while
+operations ran were recorded with how they turned out, and are counted.
 """
 
 from __future__ import annotations
@@ -27,23 +28,29 @@ from kshunt.backend.delivered_files.columns import millis
 from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.forecast.ranges import SOME, WRITES
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
+from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import replace_file
 from kshunt.backend.pipeline.backtest.forecast_scores import (
     Ended,
     Forecasts,
+    NotEnded,
     ScoreLine,
     as_text,
     forecasts,
     lines,
+    not_ended,
+    not_ended_text,
+    of_ended,
     outcomes,
 )
-from kshunt.backend.pipeline.backtest.residuals import fitted
+from kshunt.backend.pipeline.backtest.live_scores import LiveLine, live_lines, live_text
+from kshunt.backend.pipeline.backtest.residuals import FEWEST, fitted
 from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.process.console import say
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
-from kshunt.backend.pipeline.samples.file_sieve import FileSieve
+from kshunt.backend.pipeline.samples.file_sieve import FileSieve, Sifted
 from kshunt.backend.pipeline.samples.replica_samples import (
     find_recording,
     period_of,
@@ -54,15 +61,22 @@ from kshunt.backend.pipeline.spark.row_packing import of_files
 from kshunt.backend.pipeline.spark.session import PipelineSettings, SparkFailed, first_line
 from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
-from kshunt.backend.telemetry.recording.schema import UnreadableSamples
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted
+from kshunt.backend.telemetry.recording.schema import UnreadableSamples, read
 
 _TURNS: Final = ("operation", "rid", "at_ms", "in_isr", "removing")
 
 
 class NoOperations(KshuntError):
-    """Nothing ended within the samples."""
+    """The samples have no operation that can be tested."""
 
     title = "No operations"
+
+
+class TooFewOperations(KshuntError):
+    """A calibration was asked for, and too few operations ended within the samples."""
+
+    title = "Too few operations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,10 @@ class Tested:
     """What a back-test found."""
 
     operations: int
+    """Those that ended."""
     lines: tuple[ScoreLine, ...]
+    not_ended: NotEnded | None
+    live: tuple[LiveLine, ...]
     calibration: Calibration | None
     """That was made, if one was asked for."""
 
@@ -96,10 +113,11 @@ def run(options: Namespace) -> int:
         replace_file(calibrate, found.calibration.to_json().encode())
         say(f"A calibration from {found.calibration.about} is in {calibrate}.")
         return ExitCode.DONE
-    for line in as_text(found.lines):
+    for line in (*as_text(found.lines), *not_ended_text(found.not_ended), *live_text(found.live)):
         say(line)
     if options.json is not None:
-        content = {"operations": found.operations, "lines": [asdict(line) for line in found.lines]}
+        content = asdict(found)
+        del content["calibration"]
         replace_file(options.json, json.dumps(content, indent=1).encode())
     return ExitCode.DONE
 
@@ -110,22 +128,55 @@ def backtest(
     """Test forecasts on these recordings; without a calibration, make one.
 
     Raises:
-        NoOperations: none ended within the samples.
+        NoOperations: there is none in the samples.
+        TooFewOperations: a calibration was to be made, and fewer than `FEWEST` ended.
         NoSamples: there is no recording.
         UnreadableSamples: no file of a recording can be opened.
     """
     made = [recorded(session, folder, calibration or Calibration(), clock) for folder in folders]
-    found = joined([rows for rows, _ in made], [turns for _, turns in made])
+    every = joined([rows for rows, _ in made], [turns for _, turns in made])
+    found, running = of_ended(every), not_ended(every)
     count = len(np.unique(found.operation))
-    if not count:
+    if not count and running is None:
         raise NoOperations(
-            "No operation of kshunt ended within these samples, or none took longer than a tick.",
+            "No operation of kshunt is in these samples, or none took longer than a tick.",
             advice="Record one: kshunt serve --samples DIR, then move something.",
         )
-    if calibration is not None:
-        return Tested(count, tuple(lines(found)), None)
-    made_from = f"{count} operations of {', '.join(folder.name for folder in folders)}"
-    return Tested(count, tuple(lines(found)), fitted(outcomes(found), made_from))
+    live = live_lines(row for folder in folders for row in _live(folder))
+    if calibration is None:
+        if count < FEWEST:
+            raise TooFewOperations(
+                f"{many(count, 'operation')} ended within these samples, and a calibration needs "
+                f"{FEWEST}. No file was written: kshunt keeps the calibration that it has.",
+                advice="Record more, or name more recordings: --samples DIR --samples DIR.",
+            )
+        made_from = f"{count} operations of {', '.join(folder.name for folder in folders)}"
+        calibration_made = fitted(outcomes(found), made_from)
+    else:
+        calibration_made = None
+    return Tested(count, tuple(lines(found)), running, tuple(live), calibration_made)
+
+
+def _live(folder: Path) -> list[dict[str, Any]]:
+    """The live forecasts of a recording; a file that cannot be read is named."""
+    sieve = FileSieve(folder)
+    while True:
+        found = sieve.sifted(SampleTable.FORECASTS, counted(folder, SampleTable.FORECASTS))
+        try:
+            rows: list[dict[str, Any]] = read(found.paths, SampleTable.FORECASTS).to_pylist()
+        except FileNotFoundError:
+            continue  # its rows are in the file of its hour now
+        except UnreadableSamples:
+            if not sieve.is_any_torn():
+                raise
+        else:
+            _say_aside(found)
+            return rows
+
+
+def _say_aside(files: Sifted) -> None:
+    for file in files.aside:
+        say(f"A file was set aside: {file.detail}")
 
 
 def recorded(
@@ -145,8 +196,7 @@ def recorded(
             if not sieve.is_any_torn():
                 raise
         else:
-            for file in found.aside:
-                say(f"A file was set aside: {file.detail}")
+            _say_aside(found)
             return made
 
 

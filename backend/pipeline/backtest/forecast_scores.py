@@ -5,19 +5,23 @@ number, however long it took and however many copies it had. Two common forecast
 the pipeline's. One divides what remains by the rate between the last two ticks, the other by the
 mean rate since the start. Both are of what remains, so that what is written meanwhile counts
 against them no more than it must.
+
+An operation that did not end within the samples has no actual end. What can be known of its
+forecasts is whether they named one, and whether that had passed when the operation was last seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.domain.forecast.ranges import KINDS, STAGES, held_by, stage_places
+from kshunt.backend.domain.forecast.ranges import KINDS, OPERATION, STAGES, held_by, stage_places
 from kshunt.backend.domain.forecast.scoring.residual_quantiles import shares, weighted_quantiles
+from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.pipeline.backtest.residuals import Outcomes
 
 Floats = NDArray[np.float64]
@@ -44,6 +48,9 @@ class Forecasts:
     progress: Floats
     """Of the bytes, as it turned out, from 0 to 1."""
     actual_s: Floats
+    """inf: it did not end; NaN: it never had to wait for a copy."""
+    seen_s: Floats
+    """From the forecast until its operation was last seen."""
     seconds: Floats
     """Shape (forecasts, 3): p10, p50 and p90; NaN where it was said why there is none."""
     baselines: Floats
@@ -62,7 +69,7 @@ class Ended:
 
 
 def forecasts(rows: dict[str, NDArray[Any]], moves: Ended) -> Forecasts:
-    """Join forecasts with what became of them; operations that have not ended are left out.
+    """Join forecasts with what became of them.
 
     `rows` are columns of `eta`, with `operation` as a number, `is_operation`, and times in
     milliseconds; NaN for null.
@@ -70,24 +77,35 @@ def forecasts(rows: dict[str, NDArray[Any]], moves: Ended) -> Forecasts:
     order = np.lexsort((rows["at_ms"], rows["rid"], rows["is_operation"], rows["operation"]))
     rows = {name: column[order] for name, column in rows.items()}
     ends = _ends(moves)
-    known = np.isin(rows["operation"], list(ends))
-    rows = {name: column[known] for name, column in rows.items()}
+    end_ms = np.array([ends.get(int(o), np.nan) for o in rows["operation"]], np.float64)
     series = _series(rows)
     whole = rows["is_operation"]
-    end_ms = np.where(whole, [ends[int(o)] for o in rows["operation"]], _arrivals(rows, moves))
-    actual_s = (end_ms - rows["at_ms"]) / 1000
-    found = Forecasts(
+    arrival_ms = np.where(np.isfinite(end_ms), _arrivals(rows, moves), np.inf)
+    return Forecasts(
         whole.astype(np.int64),
         rows["operation"],
         rows["by_throttle"],
         rows["writes"],
         rows["stage"],
         _progress(rows, series),
-        actual_s,
+        (np.where(whole, end_ms, arrival_ms) - rows["at_ms"]) / 1000,
+        (_last_seen(rows) - rows["at_ms"]) / 1000,
         np.stack([rows[name] for name in ("p10_s", "p50_s", "p90_s")], axis=1),
         np.stack([_two_samples(rows, series), _lifetime(rows, series)], axis=1),
     )
-    return _where(found, np.isfinite(actual_s) & (actual_s >= SHORTEST_S))
+
+
+def _last_seen(rows: dict[str, NDArray[Any]]) -> Floats:
+    """When each row's operation had its last forecast, milliseconds."""
+    last = np.zeros(int(rows["operation"].max(initial=-1)) + 1)
+    np.maximum.at(last, rows["operation"], rows["at_ms"].astype(np.float64))
+    found: Floats = last[rows["operation"]]
+    return found
+
+
+def of_ended(found: Forecasts) -> Forecasts:
+    """Those whose end is known, and was not too near to be forecast."""
+    return _where(found, np.isfinite(found.actual_s) & (found.actual_s >= SHORTEST_S))
 
 
 def _where(found: Forecasts, which: Mask) -> Forecasts:
@@ -95,7 +113,10 @@ def _where(found: Forecasts, which: Mask) -> Forecasts:
 
 
 def _ends(moves: Ended) -> dict[int, float]:
-    """When each operation ended, milliseconds: the last replica that had been out came back."""
+    """When each operation ended, milliseconds: the last replica that had been out came back.
+
+    inf: it did not. One of which no replica was out is missing.
+    """
     found: dict[int, float] = {}
     if not len(moves.rid):
         return found
@@ -104,12 +125,11 @@ def _ends(moves: Ended) -> dict[int, float]:
     )
     first = np.append(True, last[:-1])
     lasting = np.zeros(len(last), np.bool_)
-    open_ = set(np.unique(moves.operation[last & ~moves.in_isr & ~moves.removing]).tolist())
     lasting[last & moves.in_isr & ~first] = True
     for operation, at_ms in zip(moves.operation[lasting], moves.at_ms[lasting], strict=True):
-        if int(operation) not in open_:
-            found[int(operation)] = max(found.get(int(operation), 0.0), float(at_ms))
-    return found
+        found[int(operation)] = max(found.get(int(operation), 0.0), float(at_ms))
+    is_open = last & ~moves.in_isr & ~moves.removing
+    return found | dict.fromkeys(np.unique(moves.operation[is_open]).tolist(), np.inf)
 
 
 def _arrivals(rows: dict[str, NDArray[Any]], moves: Ended) -> Floats:
@@ -216,6 +236,57 @@ class ScoreLine:
     scores: tuple[Score, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NotEndedScore:
+    """Of one method, over forecasts of operations that did not end. Shares from 0 to 1."""
+
+    method: str
+    silent: float
+    """Named no end."""
+    passed: float
+    """Named an end that had passed when the operation was last seen."""
+    still_open: float
+    """Named a later end, of which nothing can be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnded:
+    """The forecasts of whole operations that did not end within the samples."""
+
+    operations: int
+    forecasts: int
+    range_passed: float
+    """The share whose whole range had passed: known to be wrong."""
+    scores: tuple[NotEndedScore, ...]
+
+
+def not_ended(found: Forecasts) -> NotEnded | None:
+    """What is known of operations that did not end; None where all did."""
+    some = _where(found, (found.kind == OPERATION) & np.isposinf(found.actual_s))
+    if not len(some.kind):
+        return None
+    weights = shares(some.operation)
+
+    def share(which: Mask) -> float:
+        return float(np.average(which, weights=weights))
+
+    scores = []
+    for name, column in _methods(some):
+        silent, passed = ~np.isfinite(column), column < some.seen_s
+        scores.append(NotEndedScore(name, share(silent), share(passed), share(~silent & ~passed)))
+    return NotEnded(
+        len(np.unique(some.operation)),
+        len(some.kind),
+        share(some.seconds[:, 2] < some.seen_s),
+        tuple(scores),
+    )
+
+
+def _methods(some: Forecasts) -> Iterator[tuple[str, Floats]]:
+    """Each method with the end that it names, seconds from the forecast on."""
+    yield from zip(METHODS, (some.seconds[:, 1], *some.baselines.T), strict=True)
+
+
 def lines(found: Forecasts) -> list[ScoreLine]:
     """By kind: each fifth of the progress, all of it, and the one tick nearest to half-way."""
     made = []
@@ -247,7 +318,6 @@ def _line(some: Forecasts, kind: str, stage: str) -> ScoreLine:
     said = np.isfinite(middle)
     held = said & (some.actual_s >= low) & (some.actual_s <= high)
     before = said & (some.actual_s < low)
-    columns = [middle, *some.baselines.T]
     return ScoreLine(
         kind,
         stage,
@@ -258,7 +328,7 @@ def _line(some: Forecasts, kind: str, stage: str) -> ScoreLine:
         _median((high / low)[said], some.operation[said]),
         tuple(
             Score(name, _error(column, some), _share(~np.isfinite(column), weights))
-            for name, column in zip(METHODS, columns, strict=True)
+            for name, column in _methods(some)
         ),
     )
 
@@ -289,17 +359,35 @@ def as_text(made: Sequence[ScoreLine]) -> list[str]:
     for line in made:
         if line.stage.startswith("0-"):
             said.append("")
-        errors = [_percent(score.error) + _silent(score.silent) for score in line.scores]
+        errors = [percent(score.error) + _silent(score.silent) for score in line.scores]
         width = "-" if line.width is None else f"{line.width:.1f}"
         said.append(
             f"{line.kind:<10}{line.stage:>10}{line.operations:>6}{line.forecasts:>11,}"
-            f"{_percent(line.coverage):>12}{width:>9}   {errors[0]:>23}{errors[1]:>18}"
+            f"{percent(line.coverage):>12}{width:>9}   {errors[0]:>23}{errors[1]:>18}"
             f"{errors[2]:>16}"
         )
     return said
 
 
-def _percent(share: float | None) -> str:
+def not_ended_text(made: NotEnded | None) -> list[str]:
+    """The same of operations that did not end; nothing where all did."""
+    if made is None:
+        return []
+    head = (
+        f"Not ended when last seen: {many(made.operations, 'operation')}, "
+        f"{many(made.forecasts, 'forecast')}. "
+    )
+    said = ["", head, f"{'':<20}{'no end named':>14}{'end passed':>12}{'still open':>12}"]
+    said += [
+        f"{one.method:<20}{percent(one.silent):>14}{percent(one.passed):>12}"
+        f"{percent(one.still_open):>12}"
+        for one in made.scores
+    ]
+    return [*said, f"The whole range of {METHODS[0]} had passed in {percent(made.range_passed)}."]
+
+
+def percent(share: float | None) -> str:
+    """`82 %`, as columns have it; `-` where there is none."""
     return "-" if share is None else f"{share * 100:.0f} %"
 
 

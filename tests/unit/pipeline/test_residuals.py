@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 
 from kshunt.backend.domain.forecast.calibration import Bin
 from kshunt.backend.domain.forecast.ranges import COPY, THROTTLE, WRITES
@@ -55,3 +56,47 @@ def test_a_few_hard_operations_do_not_widen_a_range() -> None:
     ratios = [2.0] * few + [1.0] * (10 * FEWEST)
     stages = [0] * len(ratios)
     assert bins_of(ratios, stages, few) == bins_of(ratios, stages)
+
+
+def outcomes(operations: int, seed: int = 1) -> Outcomes:
+    """Ten forecasts each of copies in the middle stage, that are right but for a factor."""
+    dice = np.random.default_rng(seed)
+    count = operations * 10
+    return Outcomes(
+        kind=np.zeros(count, np.int64),
+        stage=np.full(count, 2),
+        held_by=np.full(count, THROTTLE),
+        writes=np.zeros(count, np.int64),
+        operation=np.repeat(np.arange(operations), 10),
+        log_ratio=np.repeat(dice.normal(0.0, 0.5, operations), 10),
+        hard=np.empty((count, 0), np.bool_),
+    )
+
+
+def test_a_calibrations_range_holds_eight_times_in_ten() -> None:
+    low, middle, high = fitted(outcomes(3_000), "test").quantiles()[0, 2, 1, 0]
+    assert middle == 0.0
+    later = outcomes(3_000, seed=2).log_ratio
+    assert np.mean((later >= low) & (later <= high)) == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_bin_of_few_operations_falls_into_a_coarser_one() -> None:
+    some = outcomes(FEWEST)
+    assert {(b.stage, b.held_by, b.writes) for b in fitted(some, "").bins} == {
+        (None, None, None),
+        (None, None, "none"),
+        (None, "throttle", "none"),
+        (2, "throttle", "none"),
+    }
+    found = fitted(some, "").quantiles()
+    assert (found[0, 0, 0, 1] == found[0, 2, 1, 0]).all()
+    assert (found[1] == 0).all()
+    assert fitted(outcomes(FEWEST - 1), "").bins == ()
+
+
+def test_each_operation_weighs_the_same() -> None:
+    some = outcomes(30)
+    many = np.append(np.arange(300), np.repeat(np.arange(10), 1_000))
+    heavy = Outcomes(*(getattr(some, name)[many] for name in Outcomes.__dataclass_fields__))
+    ours, theirs = (fitted(one, "").quantiles()[0, 2, 1, 0] for one in (some, heavy))
+    assert ours == pytest.approx(theirs, abs=0.02)
