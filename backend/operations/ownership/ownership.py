@@ -312,14 +312,13 @@ class Ownership:
         return planned(replace(self, rates=cells), present, changed, ())
 
     def lift(
-        self, operation_id: str, present: FoundSettings, *, undo: bool = False
+        self, operation_id: str, present: FoundSettings, why: Lift = Lift.ENDED
     ) -> OwnershipStep:
         """The operation has ended: what to write so that its share goes, and only that.
 
-        Safe to repeat. A share with `auto_remove=False` stays on, unless `undo` says that the
-        operation never began, as when the cluster refused it.
+        Safe to repeat. A share with `auto_remove=False` stays on, unless the operation never
+        began, as when the cluster refused it (`Lift.UNDONE`).
         """
-        why = Lift.UNDONE if undo else Lift.ENDED
         return self.reduce(operation_id, NO_SHARES, present, why)
 
     def reduce(

@@ -30,6 +30,7 @@ from kshunt.backend.errors import ClusterError
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.results import failures
+from kshunt.backend.operations.ownership.cells import Lift
 from kshunt.backend.operations.ownership.setting_words import (
     Restored,
     found_words,
@@ -97,7 +98,7 @@ class ThrottleRemoval:
         """Write what was there before; the operation since, and what is still there."""
         throttling, registry = self._context.throttling, self._registry
         present, before = await throttling.present(), registry.ownership
-        step = before.lift(operation.id, present, undo=bool(work.failed))
+        step = before.lift(operation.id, present, Lift.UNDONE if work.failed else Lift.ENDED)
         if operation.state is not State.LIFTING or step.after != before:
             restored = restored_by(operation.id, before, step, present)
             known = Restored.read(operation.details.put_back)

@@ -25,7 +25,7 @@ from kshunt.backend.domain.throttles.owners import (
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.journal.entries import Body
-from kshunt.backend.operations.ownership.cells import RateKey
+from kshunt.backend.operations.ownership.cells import Lift, RateKey
 from kshunt.backend.operations.ownership.drift import (
     ListDrift,
     RateDrift,
@@ -222,7 +222,7 @@ class ThrottleRepair:
             present = await throttling.present(remembered.brokers, remembered.topics)
             after, answers = remembered, await self.prior(lost)
             for operation_id in sorted(_holders(remembered)):
-                after = after.lift(operation_id, present, undo=True).after
+                after = after.lift(operation_id, present, Lift.UNDONE).after
             step = planned(after, present, remembered.rates, remembered.lists)
             results = tuple(
                 Result(_setting(one), 0, "NONE", f"{_value_words(one.prior_value)} again")

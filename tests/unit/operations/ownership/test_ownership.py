@@ -18,7 +18,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.errors import UnreadableOwnership
 from kshunt.backend.operations.core.throttle_writes import become, left_on
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
+from kshunt.backend.operations.ownership.cells import FoundRate, Lift, ListKey, RateKey
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
@@ -105,7 +105,7 @@ def test_what_shall_stay_is_lifted_only_to_undo_an_operation_that_never_began() 
     own = Ownership().record("a", shares, reading(5), auto_remove=False).after
     own = own.confirm(reading(10, "0:1"))
     assert not own.lift("a", reading(10, "0:1")).writes
-    undone = own.lift("a", reading(10, "0:1"), undo=True).writes
+    undone = own.lift("a", reading(10, "0:1"), Lift.UNDONE).writes
     assert (undone.rates, undone.lists) == ({RATE: 5}, {LIST: ReplicaSet()})
 
 
