@@ -375,7 +375,7 @@ def not_ended_text(made: NotEnded | None) -> list[str]:
         return []
     head = (
         f"Not ended when last seen: {many(made.operations, 'operation')}, "
-        f"{many(made.forecasts, 'forecast')}. "
+        f"{many(made.forecasts, 'forecast')}."
     )
     said = ["", head, f"{'':<20}{'no end named':>14}{'end passed':>12}{'still open':>12}"]
     said += [

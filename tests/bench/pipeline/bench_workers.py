@@ -4,7 +4,8 @@ Both clusters make the same tables of the same recording. Each is started anew, 
 `RUNS` times after a first time that warms its Java. A worker with a task has a thread of Java and
 a process of Python, which take more than one processor together. So the processes of each worker
 are bound to a processor of their own. On a machine of two, the driver takes from both.
-`KSHUNT_WORKERS_SAMPLES` says of how many samples.
+`KSHUNT_WORKERS_SAMPLES` says of how many samples. `KSHUNT_WORKERS_DRIVER=0` binds the driver to the
+first worker's processor, as if a machine of one processor were joined by another one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.bench, pytest.mark.spark]
 
 SAMPLES: Final = int(os.environ.get("KSHUNT_WORKERS_SAMPLES", "5000000"))
+DRIVER: Final = os.environ.get("KSHUNT_WORKERS_DRIVER", "")
+"""The processor that the driver is bound to; empty: it may use all."""
 RUNS: Final = 3
 TARGET: Final = 1.7
 
@@ -41,6 +44,8 @@ def test_one_worker_then_two(tmp_path: Path) -> None:
     recording = tmp_path / "recording"
     load = Load.of(SAMPLES)
     write_load(recording, load)
+    if DRIVER:
+        os.sched_setaffinity(0, {int(DRIVER)})
     print(f"\n{load.samples:,} samples; a backfill of all tables, {RUNS} runs after a first one")
     medians = [said(workers, recording, tmp_path / f"cluster-{workers}") for workers in (1, 2)]
     ratio = medians[0] / medians[1]
