@@ -199,8 +199,8 @@ Compare the forecasts of recorded operations with their true ends.
 It checks all operations of kshunt that ended within the samples, by stage of progress. It compares
 them with the two common forecasts: by the rate between the last two samples, and by the mean rate
 since the start. Numbers in brackets: how often there was no forecast, in percent. Two more tables
-are about operations that did not end, and about the forecasts that the backend made meanwhile. It
-contacts no broker, and writes only the files that you name.
+show operations that did not end, and the live forecasts of the backend. It contacts no broker, and
+writes only the files that you name.
 """,
     (
         Flag(

@@ -128,7 +128,7 @@ def backtest(
     """Test forecasts on these recordings; without a calibration, make one.
 
     Raises:
-        NoOperations: there is none in the samples.
+        NoOperations: the samples have no operation.
         TooFewOperations: a calibration was to be made, and fewer than `FEWEST` ended.
         NoSamples: there is no recording.
         UnreadableSamples: no file of a recording can be opened.
@@ -143,18 +143,19 @@ def backtest(
             advice="Record one: kshunt serve --samples DIR, then move something.",
         )
     live = live_lines(row for folder in folders for row in _live(folder))
-    if calibration is None:
-        if count < FEWEST:
-            raise TooFewOperations(
-                f"{many(count, 'operation')} ended within these samples, and a calibration needs "
-                f"{FEWEST}. No file was written: kshunt keeps the calibration that it has.",
-                advice="Record more, or name more recordings: --samples DIR --samples DIR.",
-            )
-        made_from = f"{count} operations of {', '.join(folder.name for folder in folders)}"
-        calibration_made = fitted(outcomes(found), made_from)
-    else:
-        calibration_made = None
-    return Tested(count, tuple(lines(found)), running, tuple(live), calibration_made)
+    new = _calibration(found, count, folders) if calibration is None else None
+    return Tested(count, tuple(lines(found)), running, tuple(live), new)
+
+
+def _calibration(found: Forecasts, count: int, folders: Sequence[Path]) -> Calibration:
+    if count < FEWEST:
+        raise TooFewOperations(
+            f"{many(count, 'operation')} ended within these samples, and a calibration needs "
+            f"{FEWEST}. No file was written: kshunt keeps the calibration that it has.",
+            advice="Record more, or name more recordings: --samples DIR --samples DIR.",
+        )
+    made_from = f"{count} operations of {', '.join(folder.name for folder in folders)}"
+    return fitted(outcomes(found), made_from)
 
 
 def _live(folder: Path) -> list[dict[str, Any]]:

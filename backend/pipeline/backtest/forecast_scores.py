@@ -284,7 +284,7 @@ def not_ended(found: Forecasts) -> NotEnded | None:
 
 def _methods(some: Forecasts) -> Iterator[tuple[str, Floats]]:
     """Each method with the end that it names, seconds from the forecast on."""
-    yield from zip(METHODS, (some.seconds[:, 1], *some.baselines.T), strict=True)
+    return zip(METHODS, (some.seconds[:, 1], *some.baselines.T), strict=True)
 
 
 def lines(found: Forecasts) -> list[ScoreLine]:
@@ -370,7 +370,7 @@ def as_text(made: Sequence[ScoreLine]) -> list[str]:
 
 
 def not_ended_text(made: NotEnded | None) -> list[str]:
-    """The same of operations that did not end; nothing where all did."""
+    """The table of operations that did not end; empty if all did."""
     if made is None:
         return []
     head = (
@@ -387,7 +387,7 @@ def not_ended_text(made: NotEnded | None) -> list[str]:
 
 
 def percent(share: float | None) -> str:
-    """`82 %`, as columns have it; `-` where there is none."""
+    """`82 %`, as in a column; `-` for None."""
     return "-" if share is None else f"{share * 100:.0f} %"
 
 

@@ -1,4 +1,4 @@
-"""How the forecasts turned out that backends made of operations while these ran.
+"""How live forecasts turned out: those that backends made while operations ran.
 
 A recording has them at the points of an operation's way (`FORECAST_SAMPLES`). They are judged by
 the backend, as the operation ends (`kshunt.backend.domain.forecast.scoring.milestones`). Here they
@@ -73,7 +73,7 @@ def _line(point: float | None, rows: Sequence[Mapping[str, Any]]) -> LiveLine:
 
 
 def live_text(made: Sequence[LiveLine]) -> list[str]:
-    """The table for an operator; nothing where there is none."""
+    """The table for an operator; empty without forecasts."""
     if not made:
         return []
     said = [
