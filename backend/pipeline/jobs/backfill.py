@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -115,15 +116,20 @@ class BackfillReport:
     """Files that could not be read, or are not of this recording."""
 
 
+_CANCEL_AGAIN_S: Final = 0.5
+"""Work that had not begun when others were cancelled is cancelled so much later."""
+
 Say = Callable[[MadeTable], None]
 Working = Callable[[str], AbstractContextManager[object]]
-"""What surrounds the making of a table, by its name."""
+"""What surrounds the making of some tables, by their names."""
 GONE: Final = NoSamples(
     "The files of that time were removed before they were read. Nothing was changed.",
     advice="Run it again; that is enough if samples were merged in the meantime.",
 )
 
 
+OF_RATES: Final = (STALLS, MOVE_PAIRS, THROTTLE_EFFECT, ETA)
+"""The tables that are made of the rates."""
 Made = tuple[ResultTable, DataFrame]
 """A table, and its rows."""
 
@@ -133,18 +139,18 @@ def written_rates(session: SparkSession, folder: Path) -> DataFrame:
     return session.read.schema(struct_of(RATES.columns)).parquet(literal(folder))
 
 
-def of_rates(
-    session: SparkSession, folder: Path, start_ms: int, newest_ms: int
-) -> tuple[Made, ...]:
-    """The tables from `start_ms` on that are made of the rates in a folder."""
+def of_rates(session: SparkSession, folder: Path, start_ms: int, newest_ms: int) -> Iterator[Made]:
+    """The tables `OF_RATES` from `start_ms` on, of the rates in a folder, in that order.
+
+    Each is planned when it is asked for, so that the first can be written in the meantime.
+    """
     written, start = written_rates(session, folder), moment(F.lit(start_ms))
     files = sorted(folder.glob("*/*/[!._]*.parquet"))
     found = islands_of(of_files(session, files, RATES_OF_STALLS), newest_ms)
-    ended = stalls_of(found).filter(F.col("end") >= start)
-    pairs = move_pairs(written.filter(F.col("at") >= start))
-    effects = throttle_effect(written).filter(F.col("start") >= start)
-    ends = eta(written.filter(F.col("at") >= start), Calibration.read())
-    return (STALLS, ended), (MOVE_PAIRS, pairs), (THROTTLE_EFFECT, effects), (ETA, ends)
+    yield STALLS, stalls_of(found).filter(F.col("end") >= start)
+    yield MOVE_PAIRS, move_pairs(written.filter(F.col("at") >= start))
+    yield THROTTLE_EFFECT, throttle_effect(written).filter(F.col("start") >= start)
+    yield ETA, eta(written.filter(F.col("at") >= start), Calibration.read())
 
 
 def of_brokers(brokers: DataFrame, rates: DataFrame, start_ms: int) -> Made:
@@ -177,7 +183,8 @@ def backfill(
 ) -> BackfillReport:
     """Make all tables of a period anew, and replace the former ones with them at one moment.
 
-    This calls `say` for each table when it has been written.
+    This calls `say` for each table when it has been written, from one of several threads.
+    `working` surrounds the making of a table, or of those that are made together.
 
     Raises:
         ResultsBusy: another process makes results there.
@@ -293,11 +300,10 @@ class _Backfill:
     def _of_rates(self, newest_ms: int | None) -> list[MadeTable]:
         """The tables that are made of the rates just written, those of the lookback included."""
         if newest_ms is None:
-            none = (STALLS, MOVE_PAIRS, THROTTLE_EFFECT, ETA)
-            self.run.tables |= {table.name: RunTable(0, None) for table in none}
+            self.run.tables |= {table.name: RunTable(0, None) for table in OF_RATES}
             return []
         made = of_rates(self.session, self.run.path(RATES), self.period.start_ms, newest_ms)
-        return [self._write(table, rows) for table, rows in made]
+        return self._write_together(made)
 
     def _of_brokers(self, brokers: BrokerSplit | None, newest_ms: int | None) -> list[MadeTable]:
         """The table that is made of samples of brokers, and of the rates just written."""
@@ -329,13 +335,34 @@ class _Backfill:
         return select_as(rows.withColumns(period), table)
 
     def _write(self, table: ResultTable, rows: DataFrame) -> MadeTable:
+        with self.working(table.name):
+            return self._written(table, rows)
+
+    def _write_together(self, made: Iterator[Made]) -> list[MadeTable]:
+        """Write tables that do not need each other.
+
+        Where one has fewer tasks than there are cores, the others use the rest. If one fails, the
+        others are cancelled.
+        """
+        names = ", ".join(table.name for table in OF_RATES)
+        with ThreadPoolExecutor(len(OF_RATES), "table") as pool, self.working(names):
+            writing = [pool.submit(self._written, table, rows) for table, rows in made]
+            try:
+                for one in as_completed(writing):
+                    one.result()
+            except BaseException:
+                while wait(writing, _CANCEL_AGAIN_S).not_done:
+                    self.session.interruptAll()
+                raise
+        return [one.result() for one in writing]
+
+    def _written(self, table: ResultTable, rows: DataFrame) -> MadeTable:
         began_s = self.clock.monotonic_s()
         path = str(self.run.path(table))
         # Spark would sort all rows by hour first, unless a task may write all hours together.
         self.session.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_HOURS_AT_ONCE))
         writer = with_hour(rows, table).write.option("parquet.block.size", _ROW_GROUP_BYTES)
-        with self.working(table.name):
-            writer.partitionBy("date", "hour").parquet(path)
+        writer.partitionBy("date", "hour").parquet(path)
         written = self.run.written(table)
         seconds = self.clock.monotonic_s() - began_s
         made = MadeTable(table.name, written.rows, seconds, written.newest_ms)

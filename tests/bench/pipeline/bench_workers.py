@@ -56,7 +56,7 @@ def said(workers: int, recording: Path, folder: Path) -> float:
     """The median of the seconds that a backfill takes there."""
     folder.mkdir()
     with standalone_cluster(workers, folder, pinned=True) as url:
-        session = start_session(PipelineSettings(master=url, shuffle_partitions=4))
+        session = start_session(PipelineSettings(master=url))
         try:
             seconds = [made(session, recording, folder / "results") for _ in range(1 + RUNS)][1:]
         finally:
