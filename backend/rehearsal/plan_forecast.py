@@ -150,6 +150,7 @@ def _seen(
     watched = RowRates(
         written_bytes_per_s=by_row,
         written_least_bytes_per_s=by_row,
+        written_lately_bytes_per_s=by_row,
         seen_bytes_per_s=nothing,
         source_seen_bytes_per_s=nothing,
         target_seen_bytes_per_s=nothing,

@@ -51,6 +51,8 @@ class Copies:
     """What producers will continue to write to its leader."""
     written_least_bytes_per_s: Floats
     """The least that it may be: "never" is said only where even this is too much."""
+    written_lately_bytes_per_s: Floats
+    """What they wrote over the last half minute."""
     seen_bytes_per_s: Floats
     """What it gets, over minutes."""
     source_seen_bytes_per_s: Floats

@@ -24,8 +24,7 @@ from kshunt.backend.domain.forecast.ranges import (
     WRITES,
     held_by,
     ranges,
-    writes_places,
-    written_share,
+    writes_place,
 )
 from kshunt.backend.domain.replicas.expected_end_values import (
     Bottleneck,
@@ -69,7 +68,13 @@ def expected_ends(
     by_throttle = found.held_by_throttle[last] & (last >= 0) if len(last) else last > 0
     waiting = np.array([found.copies.waiting[group.rows].sum() for group in groups], np.int64)
     holds = held_by(by_throttle, waiting > 0)
-    writes = writes_places(_written(found, groups, seconds))
+    writes = np.array(
+        [
+            writes_place(found.copies, group.rows, end_s)
+            for group, end_s in zip(groups, seconds.tolist(), strict=True)
+        ],
+        np.int64,
+    )
     made = ranges(OPERATION, seconds, age_s, holds, writes, quantiles)
     on_the_way = _on_the_way(found, last)
     burndowns = _burndowns(found, groups)
@@ -103,17 +108,6 @@ def expected_ends(
             )
         )
     return ends
-
-
-def _written(found: Outlook, groups: Sequence[Group], seconds: Floats) -> Floats:
-    """What is written to each group until its end, as `written_share` says."""
-    written, remaining = found.copies.written_bytes_per_s, found.copies.remaining_bytes
-    return np.array(
-        [
-            written_share(end_s, written[group.rows], remaining[group.rows])
-            for group, end_s in zip(groups, seconds.tolist(), strict=True)
-        ]
-    )
 
 
 def _last(found: Outlook, rows: Ints) -> int:

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from kshunt.backend.domain.forecast.copies import Copies
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Writes
 
@@ -19,10 +20,14 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 COPY, OPERATION = range(len(KINDS))
 
 WRITES: Final[tuple[Writes, ...]] = get_args(Writes)
-"""What is written may change: the more it is, the further an end can move."""
-_, SOME, _ = range(len(WRITES))
+"""What is written may change: the more it is, the further an end can move. What has changed
+lately will change again."""
+NONE, SOME, MUCH, VARYING = range(len(WRITES))
 NONE_MOST: Final = 0.02
 SOME_MOST: Final = 1.0
+"""What is written until the end, as a multiple of what copies lack now."""
+VARIES_FROM: Final = 0.1
+"""By such a share the last half minute differs from what is expected to be written."""
 QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WRITES), 3)
 """The shape of what a calibration says; zeros say nothing."""
 
@@ -66,21 +71,22 @@ def held_by(throttle: Mask, waits: Mask) -> Ints:
     return np.where(waits, TURN, np.where(throttle, THROTTLE, OTHER)).astype(np.int64)
 
 
-def written_share(end_s: float, written_bytes_per_s: Floats, remaining_bytes: Floats) -> float:
-    """What is written to copies until they end, over what they lack now.
+def writes_place(copies: Copies, rows: Ints, end_s: float) -> int:
+    """The place in `WRITES` of copies that are done together; `SOME` where it is not known.
 
-    NaN: there is no end, or nobody knows what is written to any of them.
+    `end_s` is when, in seconds; inf: never.
     """
-    if not np.isfinite(end_s) or np.isnan(written_bytes_per_s).all():
-        return np.nan
-    written = end_s * float(np.nansum(written_bytes_per_s))
-    return written / max(float(np.nansum(remaining_bytes)), 1.0)
-
-
-def writes_places(share: Floats) -> Ints:
-    """Places in `WRITES` of what `written_share` says."""
-    found = np.digitize(share, (NONE_MOST, SOME_MOST), right=True)
-    return np.where(np.isnan(share), SOME, found).astype(np.int64)
+    written = copies.written_bytes_per_s[rows]
+    if not np.isfinite(end_s) or np.isnan(written).all():
+        return SOME
+    lacks = float(np.nansum(copies.remaining_bytes[rows]))
+    share = end_s * float(np.nansum(written)) / max(lacks, 1.0)
+    if share <= NONE_MOST:
+        return NONE
+    change = copies.written_lately_bytes_per_s[rows] - written
+    if abs(float(np.nansum(change))) > VARIES_FROM * float(np.nansum(written)):
+        return VARYING
+    return SOME if share <= SOME_MOST else MUCH
 
 
 def stage_places(stage: Floats) -> Ints:

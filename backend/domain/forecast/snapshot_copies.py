@@ -45,8 +45,10 @@ class RowRates:
     written_bytes_per_s: Floats
     """To the row's partition, over minutes."""
     written_least_bytes_per_s: Floats
+    """For this and all but the last see `Copies`."""
+    written_lately_bytes_per_s: Floats
     seen_bytes_per_s: Floats
-    """What the row's replica fetches; for this and the next four see `Copies`."""
+    """What the row's replica fetches."""
     source_seen_bytes_per_s: Floats
     target_seen_bytes_per_s: Floats
     latest_bytes_per_s: Floats
@@ -64,7 +66,9 @@ class RowRates:
         written = np.maximum(written, 0.0)
         nothing = np.full(len(rows), np.nan)
         ages_s = np.full(len(rows), np.inf)
-        return cls(written, written, fetched, fetched, fetched, nothing, nothing, ages_s, nothing)
+        return cls(
+            written, written, written, fetched, fetched, fetched, nothing, nothing, ages_s, nothing
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +219,7 @@ def _begun(known: _Known, rows: NDArray[np.intp], *, judged: bool) -> Copies:
         remaining_bytes=np.where(lags < 0, watched.lacked_bytes[rows], lags),
         written_bytes_per_s=watched.written_bytes_per_s[rows],
         written_least_bytes_per_s=watched.written_least_bytes_per_s[rows],
+        written_lately_bytes_per_s=watched.written_lately_bytes_per_s[rows],
         seen_bytes_per_s=watched.seen_bytes_per_s[rows],
         source_seen_bytes_per_s=watched.source_seen_bytes_per_s[rows],
         target_seen_bytes_per_s=watched.target_seen_bytes_per_s[rows],
@@ -289,6 +294,7 @@ def _waiting(known: _Known, operations: Sequence[RunningOperation]) -> _Waiting:
         remaining_bytes=size[number],
         written_bytes_per_s=written,
         written_least_bytes_per_s=known.watched.written_least_bytes_per_s[of_leader],
+        written_lately_bytes_per_s=known.watched.written_lately_bytes_per_s[of_leader],
         seen_bytes_per_s=nothing,
         source_seen_bytes_per_s=nothing,
         target_seen_bytes_per_s=nothing,

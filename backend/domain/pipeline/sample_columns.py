@@ -157,7 +157,7 @@ FORECAST_SAMPLES: Final = (
     _seconds("model_s", "the end as the model computed it, before the calibration moved it"),
     _always("stage", Type.INT, "the fifth of the way in time, by the forecast, from 0 on"),
     _always("held_by", Type.STRING, "what the range was made for: throttle, turn or other"),
-    _always("writes", Type.STRING, "what was written until then, likewise: none, some or much"),
+    _always("writes", Type.STRING, "what was written, likewise: none, some, much or varying"),
     _column("bottleneck", Type.STRING, "the limit that the last copy waited for at first"),
     _column("left_bytes", Type.LONG, "what was left to copy", "B"),
     _column("of_bytes", Type.LONG, "the most that was left at any time", "B"),

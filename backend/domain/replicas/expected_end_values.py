@@ -11,9 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 HeldBy: TypeAlias = Literal["other", "throttle", "turn"]
 """What holds up: disks and networks, a throttle on the way, or that moves wait for their turn."""
-Writes: TypeAlias = Literal["none", "some", "much"]
+Writes: TypeAlias = Literal["none", "some", "much", "varying"]
 """What is written to copies until a forecast end: next to nothing, no more than they lack now, or
-more than that."""
+more than that. It is varying if it is more than nothing, and was another amount lately."""
 EVERYTHING: Final = ""
 """The key of all moves together, in the place of an operation's id."""
 

@@ -5,11 +5,11 @@ befalls the operation.
 
 Algorithm: of forecasts whose end is known, ln(actual / forecast) is sorted into the bins of a
 `Calibration`. Each operation weighs the same, however long it took. Each of its forecasts has a
-share of that weight, so that one that was far off for a moment counts for a moment. Nobody knows
-beforehand that producers will write in bursts, or that a broker will restart. So the range of a bin
-is the widest of those that hold for all its operations, and for each group of harder ones. A bin of
-few operations is not believed, and left out, and so is a group of few. So is a stage whose range
-says nothing: its forecasts have the range of all stages.
+share of that weight, so that one that was far off for a moment counts for a moment. Some
+things come without a warning, as a broker that restarts, and make an end later. So the upper end of
+a bin is the latest of those that hold for all its operations, and for each group of harder ones.
+A bin of few operations is not believed, and left out, and so is a group of few. So is a stage whose
+range says nothing: its forecasts have the range of all stages.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Outcomes:
     log_ratio: Floats
     """ln(actual / forecast)."""
     hard: NDArray[np.bool_]
-    """Shape (forecasts, groups). Whether its operation is of a group that is harder to forecast."""
+    """Shape (forecasts, groups). Whether its operation had something that comes without a warning,
+    and makes an end later."""
 
 
 def fitted(outcomes: Outcomes, about: str) -> Calibration:
@@ -76,8 +77,7 @@ def fitted(outcomes: Outcomes, about: str) -> Calibration:
         operations, low, middle, high = of_all
         for hard in outcomes.hard.T:
             if (of_group := _believed(outcomes, weights, which & hard)) is not None:
-                _, lower, _, higher = of_group
-                low, high = min(low, lower), max(high, higher)
+                high = max(high, of_group[3])
         if stage is not None and max(-low, high) > WIDEST:
             continue
         count = int(which.sum())

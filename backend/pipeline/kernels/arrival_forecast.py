@@ -27,6 +27,7 @@ def _copies(tick: Tick, rows: Ints) -> Copies:
         remaining_bytes=tick.remaining[rows],
         written_bytes_per_s=tick.written[rows],
         written_least_bytes_per_s=least[rows],
+        written_lately_bytes_per_s=tick.written_30s[rows],
         seen_bytes_per_s=mean(tick.seen_30s[rows], tick.seen_5m[rows]),
         source_seen_bytes_per_s=tick.seen_30s[rows],
         target_seen_bytes_per_s=tick.seen_30s[rows],

@@ -26,8 +26,7 @@ from kshunt.backend.domain.forecast.ranges import (
     WRITES,
     held_by,
     ranges,
-    writes_places,
-    written_share,
+    writes_place,
 )
 from kshunt.backend.pipeline.kernels.arrival_forecast import forecast_tick
 from kshunt.backend.pipeline.kernels.ticks import Tick
@@ -142,18 +141,10 @@ def _add_operations(made: _EtaRows, tick: Tick, rows: Ints, outlook: Outlook, be
         made.copies.append(np.array([len(mine)]))
         made.throttled.append(np.array([outlook.throttled[mine].any()]))
         made.by_throttle.append(outlook.held_by_throttle[[last]])
-        made.writes.append(_writes(outlook, mine, made.seconds[-1]))
+        end_s = float(made.seconds[-1][0])
+        made.writes.append(np.array([writes_place(outlook.copies, mine, end_s)]))
         made.bound.append(None if gone else _bound(outlook, int(last)))
         made.why.append(SILENT if gone else outlook.why[last] or None)
-
-
-def _writes(outlook: Outlook, mine: Ints, ends_s: Floats) -> Ints:
-    """The place of one operation; `mine` are its copies."""
-    copies = outlook.copies
-    share = written_share(
-        float(ends_s[0]), copies.written_bytes_per_s[mine], copies.remaining_bytes[mine]
-    )
-    return writes_places(np.array([share]))
 
 
 def _bounds(outlook: Outlook) -> list[str | None]:

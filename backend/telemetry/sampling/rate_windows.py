@@ -136,6 +136,7 @@ class RateWindows:
         return RowRates(
             _towards(now.written, written, np.full(len(keys), LATELY)),
             np.fmin(now.written, written),
+            written,
             _towards(slow, latest, np.full(len(keys), 0.5)),
             latest * self._sent.update(rows.leader, flows, now_ms),
             latest * self._received.update(rows.broker, flows, now_ms),

@@ -1,6 +1,6 @@
 """Makes the calibration that comes with kshunt, of operations that were never run.
 
-    python -m tests.support.forecast.calibrating [--operations 600] [--seed 301] [FILE]
+    python -m tests.support.forecast.calibrating [--operations 1800] [--seed 301] [FILE]
 
 Each look at an operation is a forecast of it, and of each of its copies. What became of one after
 somebody had changed a throttle is not counted. Ranges hold in each group of `HARD`, too: people
@@ -35,7 +35,7 @@ from tests.support.forecast.watched_operations import Watched, watched_all
 SHORTEST_S = 5.0
 """What ends sooner is no longer forecast."""
 HARD = ("writes: bursts", "writes: steps", "a broker restarted")
-"""Groups of operations whose ends nobody can know beforehand."""
+"""What made the ends of some operations later without a warning."""
 THROTTLES = {ResourceKind.LEADER_THROTTLE, ResourceKind.FOLLOWER_THROTTLE}
 _Row = tuple[int, float, float, int, int, int, float]
 """Kind, forecast, for how long it was watched, what held it up, what was written, operation, and
@@ -105,7 +105,7 @@ def main() -> None:
     """Run operations, and write what they make."""
     parser = argparse.ArgumentParser(description="Make the calibration that comes with kshunt.")
     parser.add_argument("file", type=Path, nargs="?", default=SHIPPED)
-    parser.add_argument("--operations", type=int, default=600)
+    parser.add_argument("--operations", type=int, default=1800)
     parser.add_argument("--seed", type=int, default=301, help="of the seeds; scores use fresh ones")
     options = parser.parse_args()
     seeds = Random(options.seed).sample(range(10**6, 10**9), options.operations)

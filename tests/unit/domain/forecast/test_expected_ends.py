@@ -42,6 +42,7 @@ def copies(*rows: dict[str, Any], queue: MoveQueue | None = None) -> Copies:
     }
     filled = [plain | row for row in rows]
     columns = {name: np.array([row[name] for row in filled]) for name in plain}
+    columns["written_lately_bytes_per_s"] = columns["written_bytes_per_s"]
     why = tuple(row.get("why", "") for row in rows)
     return Copies(**columns, why=why, queue=queue, next_leaders=None)
 

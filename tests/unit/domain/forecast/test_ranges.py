@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from kshunt.backend.domain.forecast.copies import Copies
 from kshunt.backend.domain.forecast.ranges import (
     COPY,
     HOLDS,
@@ -16,36 +17,56 @@ from kshunt.backend.domain.forecast.ranges import (
     held_by,
     ranges,
     stage_places,
-    writes_places,
-    written_share,
+    writes_place,
 )
+
+
+def copies(lacks: list[float], written: list[float], lately: list[float] | None = None) -> Copies:
+    """What they lack, what is written to them, and what was lately: the same, if not named."""
+    nothing = np.zeros(len(lacks))
+    names = Copies.__dataclass_fields__.keys() - {"why", "queue", "next_leaders"}
+    values = {
+        "remaining_bytes": np.array(lacks),
+        "written_bytes_per_s": np.array(written),
+        "written_lately_bytes_per_s": np.array(written if lately is None else lately),
+    }
+    return Copies(**dict.fromkeys(names, nothing) | values, why=())
+
+
+def writes(found: Copies, end_s: float) -> str:
+    """Of all of them together."""
+    return WRITES[writes_place(found, np.arange(len(found)), end_s)]
 
 
 @pytest.mark.parametrize(
-    ("share", "place"),
-    [
-        (0.0, "none"),
-        (0.02, "none"),
-        (0.021, "some"),
-        (1.0, "some"),
-        (1.1, "much"),
-        (math.inf, "much"),
-    ],
+    ("end_s", "kind"),
+    [(0.0, "none"), (20.0, "none"), (21.0, "some"), (1_000.0, "some"), (1_100.0, "much")],
 )
-def test_writes_are_told_apart_by_what_copies_lack(share: float, place: str) -> None:
-    assert WRITES[int(writes_places(np.array([share]))[0])] == place
+def test_writes_are_told_apart_by_what_copies_lack(end_s: float, kind: str) -> None:
+    assert writes(copies([2_000.0, 1_000.0], [1.0, 2.0]), end_s) == kind
+
+
+def test_writes_that_changed_lately_are_varying_whichever_way_they_went() -> None:
+    lacks, written = [100.0, 100.0], [50.0, 50.0]
+    changes = {(60.0, 61.0): "varying", (40.0, 39.0): "varying", (55.0, 54.0): "some"}
+    # What one producer sends more and another less is no change.
+    changes |= {(90.0, 10.0): "some", (math.nan, 54.0): "some", (math.nan, 61.0): "varying"}
+    for lately, kind in changes.items():
+        assert writes(copies(lacks, written, [*lately]), 1.0) == kind, lately
+    # A little that doubles is still little.
+    assert writes(copies(lacks, [0.5, 0.5], [1.0, 1.0]), 1.0) == "none"
 
 
 def test_writes_that_are_not_known_are_not_taken_for_none() -> None:
-    nothing_known = written_share(10.0, np.array([math.nan]), np.array([100.0]))
-    assert [WRITES[one] for one in writes_places(np.array([nothing_known]))] == ["some"]
+    assert writes(copies([100.0], [math.nan]), 10.0) == "some"
+    assert writes(copies([100.0], [0.0]), math.inf) == "some"
 
 
-def test_what_is_written_until_the_end_is_over_what_all_copies_lack_now() -> None:
-    written, lacks = np.array([1.0, math.nan, 2.0]), np.array([100.0, 100.0, math.nan])
-    assert written_share(10.0, written, lacks) == pytest.approx(0.15)
-    assert math.isnan(written_share(math.inf, written, lacks))
-    assert written_share(10.0, written, np.zeros(3)) == pytest.approx(30.0)
+def test_what_is_not_known_of_one_copy_is_left_out() -> None:
+    lacks = [100.0, 100.0, math.nan]
+    assert writes(copies(lacks, [1.0, math.nan, 2.0]), 60.0) == "some"
+    assert writes(copies(lacks, [1.0, math.nan, 2.0]), 70.0) == "much"
+    assert writes(copies([0.0], [1.0]), 10.0) == "much"
 
 
 def test_a_move_that_waits_is_held_by_its_turn_whatever_the_throttle() -> None:
