@@ -34,7 +34,7 @@ from tests.support.forecast.watched_operations import Watched, watched_all
 
 SHORTEST_S = 5.0
 """What ends sooner is no longer forecast."""
-HARD = ("writes: bursts", "writes: steps", "a broker restarted")
+HARD = ("writes: steps", "a broker restarted")
 """What made the ends of some operations later without a warning."""
 THROTTLES = {ResourceKind.LEADER_THROTTLE, ResourceKind.FOLLOWER_THROTTLE}
 _Row = tuple[int, float, float, int, int, int, float]
