@@ -88,6 +88,7 @@ class Tested:
     lines: tuple[ScoreLine, ...]
     not_ended: NotEnded | None
     live: tuple[LiveLine, ...]
+    """Empty where a calibration was made."""
     calibration: Calibration | None
     """That was made, if one was asked for."""
 
@@ -142,9 +143,11 @@ def backtest(
             "No operation of kshunt is in these samples, or none took longer than a tick.",
             advice="Record one: kshunt serve --samples DIR, then move something.",
         )
+    scored = tuple(lines(found))
+    if calibration is None:
+        return Tested(count, scored, running, (), _calibration(found, count, folders))
     live = live_lines(row for folder in folders for row in _live(folder))
-    new = _calibration(found, count, folders) if calibration is None else None
-    return Tested(count, tuple(lines(found)), running, tuple(live), new)
+    return Tested(count, scored, running, tuple(live), None)
 
 
 def _calibration(found: Forecasts, count: int, folders: Sequence[Path]) -> Calibration:
