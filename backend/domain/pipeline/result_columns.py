@@ -362,8 +362,8 @@ ETA: Final = ResultTable(
         _column(
             "writes",
             Type.STRING,
-            "what is written until the end: `none`, `some`, `much` if it is more than they lack "
-            "now, `varying` if it changed lately; null for a replica, and where no end is expected",
+            "what is written until the end: `none`, `some`, `much` (more than they lack now) or "
+            "`varying` (it changed lately); null: a replica, or no end is expected",
         ),
         _column(
             "p10_s", Type.DOUBLE, "one in ten is in the ISR after this time; null: see `why`", "s"
