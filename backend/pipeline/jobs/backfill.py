@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -132,6 +132,8 @@ OF_RATES: Final = (STALLS, MOVE_PAIRS, THROTTLE_EFFECT, ETA)
 """The tables that are made of the rates."""
 Made = tuple[ResultTable, DataFrame]
 """A table, and its rows."""
+Planned = Callable[[], DataFrame]
+"""Plans the rows of a table; that takes seconds of some."""
 
 
 def written_rates(session: SparkSession, folder: Path) -> DataFrame:
@@ -139,18 +141,23 @@ def written_rates(session: SparkSession, folder: Path) -> DataFrame:
     return session.read.schema(struct_of(RATES.columns)).parquet(literal(folder))
 
 
-def of_rates(session: SparkSession, folder: Path, start_ms: int, newest_ms: int) -> Iterator[Made]:
-    """The tables `OF_RATES` from `start_ms` on, of the rates in a folder, in that order.
-
-    Each is planned when it is asked for, so that the first can be written in the meantime.
-    """
+def of_rates(
+    session: SparkSession, folder: Path, start_ms: int, newest_ms: int
+) -> dict[ResultTable, Planned]:
+    """The tables `OF_RATES` from `start_ms` on, of the rates in a folder, in that order."""
     written, start = written_rates(session, folder), moment(F.lit(start_ms))
-    files = sorted(folder.glob("*/*/[!._]*.parquet"))
-    found = islands_of(of_files(session, files, RATES_OF_STALLS), newest_ms)
-    yield STALLS, stalls_of(found).filter(F.col("end") >= start)
-    yield MOVE_PAIRS, move_pairs(written.filter(F.col("at") >= start))
-    yield THROTTLE_EFFECT, throttle_effect(written).filter(F.col("start") >= start)
-    yield ETA, eta(written.filter(F.col("at") >= start), Calibration.read())
+
+    def stalls() -> DataFrame:
+        files = sorted(folder.glob("*/*/[!._]*.parquet"))
+        found = islands_of(of_files(session, files, RATES_OF_STALLS), newest_ms)
+        return stalls_of(found).filter(F.col("end") >= start)
+
+    return {
+        STALLS: stalls,
+        MOVE_PAIRS: lambda: move_pairs(written.filter(F.col("at") >= start)),
+        THROTTLE_EFFECT: lambda: throttle_effect(written).filter(F.col("start") >= start),
+        ETA: lambda: eta(written.filter(F.col("at") >= start), Calibration.read()),
+    }
 
 
 def of_brokers(brokers: DataFrame, rates: DataFrame, start_ms: int) -> Made:
@@ -302,8 +309,8 @@ class _Backfill:
         if newest_ms is None:
             self.run.tables |= {table.name: RunTable(0, None) for table in OF_RATES}
             return []
-        made = of_rates(self.session, self.run.path(RATES), self.period.start_ms, newest_ms)
-        return self._write_together(made)
+        folder = self.run.path(RATES)
+        return self._write_together(of_rates(self.session, folder, self.period.start_ms, newest_ms))
 
     def _of_brokers(self, brokers: BrokerSplit | None, newest_ms: int | None) -> list[MadeTable]:
         """The table that is made of samples of brokers, and of the rates just written."""
@@ -335,18 +342,18 @@ class _Backfill:
         return select_as(rows.withColumns(period), table)
 
     def _write(self, table: ResultTable, rows: DataFrame) -> MadeTable:
-        with self.working(table.name):
-            return self._written(table, rows)
+        (made,) = self._write_together({table: lambda: rows})
+        return made
 
-    def _write_together(self, made: Iterator[Made]) -> list[MadeTable]:
+    def _write_together(self, planned: Mapping[ResultTable, Planned]) -> list[MadeTable]:
         """Write tables that do not need each other.
 
         Where one has fewer tasks than there are cores, the others use the rest. If one fails, the
-        others are cancelled.
+        others are cancelled. This thread only waits, so that Ctrl-C interrupts no call of Java.
         """
-        names = ", ".join(table.name for table in OF_RATES)
-        with ThreadPoolExecutor(len(OF_RATES), "table") as pool, self.working(names):
-            writing = [pool.submit(self._written, table, rows) for table, rows in made]
+        names = ", ".join(table.name for table in planned)
+        with ThreadPoolExecutor(len(planned), "table") as pool, self.working(names):
+            writing = [pool.submit(self._written, table, plan) for table, plan in planned.items()]
             try:
                 for one in as_completed(writing):
                     one.result()
@@ -356,12 +363,13 @@ class _Backfill:
                 raise
         return [one.result() for one in writing]
 
-    def _written(self, table: ResultTable, rows: DataFrame) -> MadeTable:
+    def _written(self, table: ResultTable, plan: Planned) -> MadeTable:
         began_s = self.clock.monotonic_s()
+        rows = with_hour(plan(), table)
         path = str(self.run.path(table))
         # Spark would sort all rows by hour first, unless a task may write all hours together.
         self.session.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_HOURS_AT_ONCE))
-        writer = with_hour(rows, table).write.option("parquet.block.size", _ROW_GROUP_BYTES)
+        writer = rows.write.option("parquet.block.size", _ROW_GROUP_BYTES)
         writer.partitionBy("date", "hour").parquet(path)
         written = self.run.written(table)
         seconds = self.clock.monotonic_s() - began_s

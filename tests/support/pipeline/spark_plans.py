@@ -56,8 +56,8 @@ def _tables(session: SparkSession, folder: Path) -> Iterator[tuple[str, DataFram
     yield RATES.name, made
     written, samples = folder / "written-rates", folder / "written-samples"
     with_hour(made.repartition(2), RATES).write.partitionBy("date", "hour").parquet(str(written))
-    for table, rows in of_rates(session, written, START_MS, START_MS + HOUR_MS):
-        yield table.name, rows
+    for table, plan in of_rates(session, written, START_MS, START_MS + HOUR_MS).items():
+        yield table.name, plan()
     schema = struct_of(BROKER_SAMPLES)
     session.createDataFrame([], schema).write.parquet(str(samples))
     brokers = session.read.schema(schema).parquet(str(samples))
