@@ -79,12 +79,13 @@ def writes_place(copies: Copies, rows: Ints, end_s: float) -> int:
     written = copies.written_bytes_per_s[rows]
     if not np.isfinite(end_s) or np.isnan(written).all():
         return SOME
+    together = float(np.nansum(written))
     lacks = float(np.nansum(copies.remaining_bytes[rows]))
-    share = end_s * float(np.nansum(written)) / max(lacks, 1.0)
+    share = end_s * together / max(lacks, 1.0)
     if share <= NONE_MOST:
         return NONE
     change = copies.written_lately_bytes_per_s[rows] - written
-    if abs(float(np.nansum(change))) > VARIES_FROM * float(np.nansum(written)):
+    if abs(float(np.nansum(change))) > VARIES_FROM * together:
         return VARYING
     return SOME if share <= SOME_MOST else MUCH
 

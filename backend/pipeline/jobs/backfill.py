@@ -130,8 +130,6 @@ GONE: Final = NoSamples(
 
 OF_RATES: Final = (STALLS, MOVE_PAIRS, THROTTLE_EFFECT, ETA)
 """The tables that are made of the rates."""
-Made = tuple[ResultTable, DataFrame]
-"""A table, and its rows."""
 Planned = Callable[[], DataFrame]
 """Plans the rows of a table; that takes seconds of some."""
 
@@ -160,10 +158,10 @@ def of_rates(
     }
 
 
-def of_brokers(brokers: DataFrame, rates: DataFrame, start_ms: int) -> Made:
-    """The table from `start_ms` on that is made of clean samples of brokers, and of rates."""
+def of_brokers(brokers: DataFrame, rates: DataFrame, start_ms: int) -> DataFrame:
+    """The table `broker_load` from `start_ms` on, of clean samples of brokers, and of rates."""
     start = F.col("start") >= moment(F.lit(start_ms))
-    return BROKER_LOAD, broker_load(brokers, rates).filter(start)
+    return broker_load(brokers, rates).filter(start)
 
 
 def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
@@ -228,6 +226,8 @@ class _Backfill:
     sieve: FileSieve
 
     def made(self) -> BackfillReport:
+        # Spark would sort all rows by hour first, unless a task may write all hours together.
+        self.session.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_HOURS_AT_ONCE))
         recording = find_recording(self.sieve.folder)
         start, end = self.period.start_ms, self.period.end_ms
         hours = recording.hours(start, end)
@@ -321,7 +321,8 @@ class _Backfill:
             rates = self.session.createDataFrame([], struct_of(RATES.columns))
         else:
             rates = written_rates(self.session, self.run.path(RATES))
-        return [self._write(*of_brokers(brokers.good, rates, self.period.start_ms))]
+        rows = of_brokers(brokers.good, rates, self.period.start_ms)
+        return [self._write(BROKER_LOAD, rows)]
 
     def _quality(
         self,
@@ -367,8 +368,6 @@ class _Backfill:
         began_s = self.clock.monotonic_s()
         rows = with_hour(plan(), table)
         path = str(self.run.path(table))
-        # Spark would sort all rows by hour first, unless a task may write all hours together.
-        self.session.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_HOURS_AT_ONCE))
         writer = rows.write.option("parquet.block.size", _ROW_GROUP_BYTES)
         writer.partitionBy("date", "hour").parquet(path)
         written = self.run.written(table)

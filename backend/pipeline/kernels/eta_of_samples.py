@@ -134,14 +134,14 @@ def _add_operations(made: _EtaRows, tick: Tick, rows: Ints, outlook: Outlook, be
         gone = operation in hidden
         newest = rows[mine[np.argmax(tick.at_ms[rows[mine]])]]
         made.rows.append(np.array([newest + begin]))
-        made.seconds.append(np.array([np.inf if gone else outlook.seconds[last]]))
+        end_s = np.inf if gone else float(outlook.seconds[last])
+        made.seconds.append(np.array([end_s]))
         made.rate.append(np.array([outlook.rate_bytes_per_s[mine].sum()]))
         made.age_s.append(np.array([np.nanmax(tick.age_s[rows[mine]])]))
         made.remaining.append(np.array([tick.remaining[rows[mine]].sum()]))
         made.copies.append(np.array([len(mine)]))
         made.throttled.append(np.array([outlook.throttled[mine].any()]))
         made.by_throttle.append(outlook.held_by_throttle[[last]])
-        end_s = float(made.seconds[-1][0])
         made.writes.append(np.array([writes_place(outlook.copies, mine, end_s)]))
         made.bound.append(None if gone else _bound(outlook, int(last)))
         made.why.append(SILENT if gone else outlook.why[last] or None)

@@ -3,8 +3,8 @@
     python -m tests.support.forecast.calibrating [--operations 1800] [--seed 301] [FILE]
 
 Each look at an operation is a forecast of it, and of each of its copies. What became of one after
-somebody had changed a throttle is not counted. Ranges hold in each group of `HARD`, too: people
-look at a forecast when something happens.
+somebody had changed a throttle is not counted. The late end of a range holds in each group of
+`HARD`, too: people look at a forecast when something happens.
 """
 
 from __future__ import annotations

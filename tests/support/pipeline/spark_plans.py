@@ -16,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES
+from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, GAP_S, RATES
 from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES, HOUR_MS
 from kshunt.backend.pipeline.jobs.backfill import of_brokers, of_rates, written_rates
 from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA
@@ -61,8 +61,7 @@ def _tables(session: SparkSession, folder: Path) -> Iterator[tuple[str, DataFram
     schema = struct_of(BROKER_SAMPLES)
     session.createDataFrame([], schema).write.parquet(str(samples))
     brokers = session.read.schema(schema).parquet(str(samples))
-    table, rows = of_brokers(brokers, written_rates(session, written), START_MS)
-    yield table.name, rows
+    yield BROKER_LOAD.name, of_brokers(brokers, written_rates(session, written), START_MS)
 
 
 def steps(rows: DataFrame) -> list[str]:
